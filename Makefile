@@ -1,0 +1,73 @@
+# Everything a checkout needs, from python3 (3.11+) and make alone.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+BENCH  := $(VENV)/.ready-bench
+JOBS   ?= 2
+PYTEST ?=
+
+# Programs that write files into the repository; each can tell whether its files are current.
+GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py
+CHECKED    := $(wildcard src bench tests tools examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint types imports generated pytest prove bench format clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(READY)  ## the virtual environment, made once
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Penstock needs Python 3.11 or later; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); echo "python3 can't make a virtual environment; on Debian: apt install python3-venv" >&2; exit 1; }
+
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing Penstock and its tools (the first time takes a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,metrics,tracing]' --constraint constraints.txt
+	@touch $@
+
+$(BENCH): $(READY)
+	@echo "installing what the benchmarks compare with"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]' --constraint constraints.txt
+	@touch $@
+
+demo: $(READY)  ## an order stream on an embedded PostgreSQL, in under a minute
+	@$(BIN)/penstock demo
+
+test: lint types imports generated pytest  ## everything that must hold before a change is merged
+
+lint: $(READY)  ## ruff: rules and formatting
+	@echo "ruff";  $(BIN)/ruff check --quiet $(CHECKED)
+	@$(BIN)/ruff format --quiet --check $(CHECKED) || { echo "run: make format" >&2; exit 1; }
+
+types: $(READY)  ## mypy, strict, on src
+	@echo "mypy";  $(BIN)/mypy --no-error-summary
+
+imports: $(READY)
+	@echo "import-linter";  $(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+
+generated: $(READY)
+	@set -e; for tool in $(wildcard $(GENERATORS)); do echo "$$tool --check"; $(BIN)/python $$tool --check; done
+
+pytest: $(READY)
+	@$(BIN)/pytest -q -n $(JOBS) $(PYTEST)
+
+prove: $(READY)  ## longer programmes: a deeper state machine, planted mutations
+	@$(BIN)/pytest -q -m prove --timeout 1800 $(PYTEST)
+	@set -e; for tool in $(wildcard tools/mutations.py); do $(BIN)/python $$tool; done
+
+bench: $(BENCH)  ## Penstock and its peers in one run: a table, a plot, JSON
+	@$(BIN)/python -m bench
+
+format: $(READY)  ## ruff: mend what can be mended
+	@$(BIN)/ruff check --quiet --fix $(CHECKED); $(BIN)/ruff format --quiet $(CHECKED)
+
+clean:  ## forget the virtual environment and every cache
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
