@@ -29,12 +29,12 @@ $(BIN)/python:
 
 $(READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing Penstock and its tools (the first time takes a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,metrics,tracing]' --constraint constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,metrics,tracing]' --constraint constraints.txt
 	@touch $@
 
 $(BENCH): $(READY)
 	@echo "installing what the benchmarks compare with"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]' --constraint constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,bench]' --constraint constraints.txt
 	@touch $@
 
 demo: $(READY)  ## an order stream on an embedded PostgreSQL, in under a minute

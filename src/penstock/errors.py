@@ -1,0 +1,251 @@
+"""Everything Penstock raises, in one tree.
+
+::
+
+    PenstockError
+    ├── InvalidSetting              an option or PENSTOCK_* variable that can't be used
+    ├── DatabaseUnavailable         no connection, or a connection that was lost
+    ├── EngineError                 the database refused; .code is its SQLSTATE, .hint its advice
+    │   ├── UnknownName
+    │   │   ├── UnknownTopic        PS001
+    │   │   ├── UnknownQueue        PS002
+    │   │   ├── UnknownReader       PS003
+    │   │   └── UnknownDeadLetter   PS014
+    │   ├── InvalidArgument         PS005
+    │   │   ├── InvalidName         PS004
+    │   │   └── TooLarge            PS007
+    │   ├── AlreadyExists           PS006  the same name with other settings
+    │   ├── QueueExpired            PS008  an exclusive queue whose keep-alive ran out
+    │   ├── PermissionDenied        PS009, 42501
+    │   ├── RebaseNeeded            PS010  the database was restored into another cluster
+    │   ├── StandbyServer           PS011, 25006
+    │   ├── WrongSchemaVersion      PS012  this Penstock and the installed engine differ
+    │   ├── NotInstalled            3F000, 42883, 42P01 on penstock.*
+    │   ├── LogFull                 PS013  publishing is refused until space is made
+    │   ├── ReaderTruncated         PS015  the reader's place in the log is gone
+    │   ├── DiskFull                53100
+    │   └── Conflict                40001, 40P01, 55P03  run the transaction again
+    └── EmbeddedServerError         the embedded PostgreSQL; .folder is its data folder
+        ├── EmbeddedServerMissing   no PostgreSQL for this platform
+        ├── EmbeddedServerStuck     it neither starts nor stops in time
+        ├── FolderDamaged
+        ├── FolderOfOtherVersion
+        ├── FolderForbidden         owner or permissions
+        ├── FolderFull              the disk is full
+        ├── FolderBusy              a lock, a pid file or a socket is in the way
+        └── SocketPathTooLong
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class PenstockError(Exception):
+    """The root of the tree: catch it to catch all of Penstock's errors."""
+
+
+class InvalidSetting(PenstockError):
+    """An option or environment variable has a value that can't be used."""
+
+
+class DatabaseUnavailable(PenstockError):
+    """The database can't be reached, or the connection to it was lost."""
+
+
+class EngineError(PenstockError):
+    """The database refused a call."""
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UnknownName(EngineError):
+    """Nothing has this name."""
+
+
+class UnknownTopic(UnknownName):
+    """No topic has this name."""
+
+
+class UnknownQueue(UnknownName):
+    """No queue has this name."""
+
+
+class UnknownReader(UnknownName):
+    """No reader has this name."""
+
+
+class UnknownDeadLetter(UnknownName):
+    """No dead letter has this id."""
+
+
+class InvalidArgument(EngineError):
+    """An argument is null, out of range or malformed."""
+
+
+class InvalidName(InvalidArgument):
+    """A name is empty, too long or not printable."""
+
+
+class TooLarge(InvalidArgument):
+    """A payload or another value is larger than the engine takes."""
+
+
+class AlreadyExists(EngineError):
+    """The name is in use with other settings."""
+
+
+class QueueExpired(EngineError):
+    """An exclusive queue was not kept alive and is gone."""
+
+
+class PermissionDenied(EngineError):
+    """The role may not do this, or not on this topic or queue."""
+
+
+class RebaseNeeded(EngineError):
+    """The database was restored into another cluster; its log must be re-stamped first."""
+
+
+class StandbyServer(EngineError):
+    """The server is a read-only standby."""
+
+
+class WrongSchemaVersion(EngineError):
+    """The engine in the database is of another version than this package."""
+
+
+class NotInstalled(EngineError):
+    """The database has no Penstock engine."""
+
+
+class LogFull(EngineError):
+    """The log may not grow further, so publishing is refused."""
+
+
+class ReaderTruncated(EngineError):
+    """The log was emptied past the reader's position."""
+
+
+class DiskFull(EngineError):
+    """The database server's disk is full."""
+
+
+class Conflict(EngineError):
+    """Another transaction was faster; running this one again is safe."""
+
+
+class EmbeddedServerError(PenstockError):
+    """The embedded PostgreSQL can't be used as it stands."""
+
+    def __init__(self, message: str, *, folder: Path | None = None) -> None:
+        super().__init__(message)
+        self.folder = folder
+
+
+class EmbeddedServerMissing(EmbeddedServerError):
+    """There is no embedded PostgreSQL for this platform."""
+
+
+class EmbeddedServerStuck(EmbeddedServerError):
+    """The server neither started nor stopped in time."""
+
+
+class FolderDamaged(EmbeddedServerError):
+    """The data folder is incomplete or corrupt."""
+
+
+class FolderOfOtherVersion(EmbeddedServerError):
+    """The data folder was made by another major version of PostgreSQL."""
+
+
+class FolderForbidden(EmbeddedServerError):
+    """The data folder can't be read or written by this user."""
+
+
+class FolderFull(EmbeddedServerError):
+    """The disk that holds the data folder is full."""
+
+
+class FolderBusy(EmbeddedServerError):
+    """A lock, a pid file or a socket is in the way."""
+
+
+class SocketPathTooLong(EmbeddedServerError):
+    """No folder with a path short enough for a Unix socket was found."""
+
+
+BY_SQLSTATE: dict[str, type[EngineError]] = {
+    "PS001": UnknownTopic,
+    "PS002": UnknownQueue,
+    "PS003": UnknownReader,
+    "PS004": InvalidName,
+    "PS005": InvalidArgument,
+    "PS006": AlreadyExists,
+    "PS007": TooLarge,
+    "PS008": QueueExpired,
+    "PS009": PermissionDenied,
+    "PS010": RebaseNeeded,
+    "PS011": StandbyServer,
+    "PS012": WrongSchemaVersion,
+    "PS013": LogFull,
+    "PS014": UnknownDeadLetter,
+    "PS015": ReaderTruncated,
+    "25006": StandbyServer,
+    "40001": Conflict,
+    "40P01": Conflict,
+    "42501": PermissionDenied,
+    "53100": DiskFull,
+    "55P03": Conflict,
+}
+
+# Class 08 is "connection exception"; the others end the connection they arrive on.
+_CONNECTION_LOST = ("08", "57P01", "57P02", "57P03", "53300")
+_UNDEFINED = ("3F000", "42883", "42P01")
+INSTALL_ADVICE = "run `penstock init`, or `psql -f sql/install.sql`, on this database"
+
+
+def translate(exc: psycopg.Error) -> PenstockError:
+    """Give the Penstock error that a database driver's error stands for."""
+    code = exc.sqlstate
+    if code is None or code.startswith(_CONNECTION_LOST):
+        return _without_answer(exc)
+    message = exc.diag.message_primary or str(exc)
+    # Identifiers are quoted verbatim in every language, so looking for our own is safe.
+    if code in _UNDEFINED and "penstock" in message:
+        return NotInstalled(f"{message}: {INSTALL_ADVICE}", code=code, hint=exc.diag.message_hint)
+    kind = BY_SQLSTATE.get(code, EngineError)
+    return kind(message, code=code, hint=exc.diag.message_hint)
+
+
+def _without_answer(exc: psycopg.Error) -> PenstockError:
+    text = str(exc).strip() or type(exc).__name__
+    if isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError):
+        return DatabaseUnavailable(
+            f"the database can't be reached: {text}\n"
+            "Check the DSN (--dsn or PENSTOCK_DSN) and that the server is running."
+        )
+    return EngineError(text)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's errors inside the block into Penstock's."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        raise translate(exc) from exc

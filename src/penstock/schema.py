@@ -1,0 +1,118 @@
+"""The engine's SQL: where it is, what version it has, how it gets into a database.
+
+`sql/` is written for psql.  Here its scripts are read with their `\\ir` lines expanded, so that
+`penstock init` runs the very statements that `psql -f sql/install.sql` runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from penstock.errors import (
+    INSTALL_ADVICE,
+    NotInstalled,
+    PenstockError,
+    WrongSchemaVersion,
+    translate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXPECTED_VERSION = 1
+VERSION_QUERY = "select penstock.schema_version()"
+
+_PACKAGE = Path(__file__).resolve().parent
+_TRANSACTION = ("begin;", "commit;")
+
+
+def folder() -> Path:
+    """The folder of the engine's SQL: inside an installed package, or beside `src/`."""
+    for candidate in (_PACKAGE / "sql", _PACKAGE.parents[1] / "sql"):
+        if (candidate / "install.sql").is_file():
+            return candidate
+    raise PenstockError("the engine's SQL files are missing: reinstall the penstock package")
+
+
+def script(name: str) -> str:
+    """The text of a script such as "install.sql", as one transaction's worth of plain SQL.
+
+    Includes are expanded; psql's own commands, and the begin and commit that psql needs, are left
+    out: the caller has a transaction.
+    """
+    path = folder() / name
+    return "".join(line for line in _lines(path, ()) if line.strip().lower() not in _TRANSACTION)
+
+
+def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[str]:
+    path = path.resolve()
+    if path in including:
+        raise PenstockError(f"{path.name} includes itself")
+    for line in path.read_text(encoding="utf-8").splitlines():
+        match line.split():
+            case ["\\ir" | "\\include_relative", target]:
+                yield from _lines(path.parent / target.strip("'"), (*including, path))
+            case [word, *_] if word.startswith("\\"):
+                continue
+            case _:
+                yield line + "\n"
+
+
+def install(conn: psycopg.Connection[Any]) -> None:
+    """Install the engine, or bring an older one up to this version; all of it or nothing."""
+    _run(conn, "install.sql")
+
+
+def uninstall(conn: psycopg.Connection[Any]) -> None:
+    """Remove the engine and every message in it."""
+    _run(conn, "uninstall.sql")
+
+
+def _run(conn: psycopg.Connection[Any], name: str) -> None:
+    try:
+        with conn.transaction():
+            conn.execute(script(name).encode())
+    except psycopg.Error as exc:
+        raise translate(exc) from exc
+
+
+def installed_version(conn: psycopg.Connection[Any]) -> int | None:
+    """The version of the engine in this database; None when there is none."""
+    try:
+        with conn.transaction():
+            row = conn.execute(VERSION_QUERY).fetchone()
+    except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction):
+        return None
+    except psycopg.Error as exc:
+        raise translate(exc) from exc
+    return None if row is None else next(iter(_values(row)))
+
+
+def _values(row: Any) -> Any:
+    # A connection may have been opened with rows as mappings.
+    return row.values() if hasattr(row, "values") else row
+
+
+def check(conn: psycopg.Connection[Any]) -> None:
+    """Raise unless the database has the engine of this very version."""
+    require_expected(installed_version(conn))
+
+
+def require_expected(version: int | None) -> None:
+    """Raise unless `version` is the one that this package works with."""
+    if version is None:
+        raise NotInstalled(f"this database has no Penstock engine: {INSTALL_ADVICE}")
+    if version < EXPECTED_VERSION:
+        raise WrongSchemaVersion(_differ(version, f"{INSTALL_ADVICE} to bring it up to date"))
+    if version > EXPECTED_VERSION:
+        raise WrongSchemaVersion(_differ(version, "upgrade the penstock package on this machine"))
+
+
+def _differ(version: int, cure: str) -> str:
+    return (
+        f"the engine in this database has version {version}, "
+        f"this package works with version {EXPECTED_VERSION}: {cure}"
+    )

@@ -1,0 +1,140 @@
+"""Every setting of the Python side: one typed object, read from arguments and `PENSTOCK_*`.
+
+An argument wins over the environment, the environment over the default.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from penstock.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_LARGEST_POOL = 1000
+# PostgreSQL would cut a longer name without a word.
+_LONGEST_NAME = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a process was told.  Build it with `Settings.load()`."""
+
+    dsn: str | None = None
+    """The database; without one an embedded PostgreSQL is started."""
+
+    data_dir: Path | None = None
+    """Where the embedded server keeps its data; without one, the user's own data folder."""
+
+    pool_size: int = 10
+    """Connections a client holds at most: a claim is short, so ten serve many consumers."""
+
+    connect_timeout: timedelta = timedelta(seconds=10)
+    """How long to try for a connection: a fail-over refuses for a few seconds."""
+
+    start_timeout: timedelta = timedelta(seconds=60)
+    """How long the embedded server may take: recovery after a crash replays its log first."""
+
+    application_name: str = "penstock"
+    """The name under which sessions show up in pg_stat_activity."""
+
+    def __post_init__(self) -> None:
+        for check in (_check_dsn, _check_pool_size, _check_timeouts, _check_application_name):
+            check(self)
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
+        """Read the environment, then let every argument that is not None win."""
+        environ = os.environ if environ is None else environ
+        given = {name: value for name, value in arguments.items() if value is not None}
+        unknown = given.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise InvalidSetting(f"there is no setting named {', '.join(sorted(unknown))}")
+        return cls(**{**_from_environment(environ), **given})
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"PENSTOCK_{name.upper()}"
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    present = {name: environ.get(variable(name), "") for name in _READERS}
+    return {name: _read(name, text) for name, text in present.items() if text.strip()}
+
+
+def _read(name: str, text: str) -> Any:
+    try:
+        return _READERS[name](text.strip())
+    except ValueError as exc:
+        raise InvalidSetting(f"{variable(name)} is {text!r}: {exc}") from None
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("a whole number is needed") from None
+
+
+def _seconds(text: str) -> timedelta:
+    try:
+        return timedelta(seconds=float(text))
+    except (ValueError, OverflowError):
+        raise ValueError("a number of seconds is needed") from None
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "dsn": str,
+    "data_dir": _folder,
+    "pool_size": _whole_number,
+    "connect_timeout": _seconds,
+    "start_timeout": _seconds,
+    "application_name": str,
+}
+
+
+def _check_dsn(settings: Settings) -> None:
+    if settings.dsn is None:
+        return
+    try:
+        conninfo_to_dict(settings.dsn)
+    except psycopg.ProgrammingError as exc:
+        # The DSN itself is not repeated: it may hold a password.
+        raise InvalidSetting(
+            f"the DSN can't be read: {_without_secret(str(exc), settings.dsn)}\n"
+            "It looks like postgresql://user@host:5432/database or host=… dbname=…"
+        ) from None
+
+
+def _without_secret(reason: str, dsn: str) -> str:
+    return reason.strip().replace(dsn, "…")
+
+
+def _check_pool_size(settings: Settings) -> None:
+    if not 1 <= settings.pool_size <= _LARGEST_POOL:
+        raise InvalidSetting(f"pool_size is {settings.pool_size}: choose from 1 to {_LARGEST_POOL}")
+
+
+def _check_timeouts(settings: Settings) -> None:
+    for name in ("connect_timeout", "start_timeout"):
+        value: timedelta = getattr(settings, name)
+        if not timedelta(0) < value <= timedelta(hours=1):
+            raise InvalidSetting(f"{name} is {value}: choose more than 0 seconds, at most an hour")
+
+
+def _check_application_name(settings: Settings) -> None:
+    if not 1 <= len(settings.application_name.encode()) <= _LONGEST_NAME:
+        raise InvalidSetting(f"application_name must have 1 to {_LONGEST_NAME} bytes")
