@@ -1,0 +1,3 @@
+"""Fixtures for every test; each lives in the file of its duty under `fixtures/`."""
+
+pytest_plugins = ["tests.fixtures.servers", "tests.fixtures.databases"]
