@@ -1,0 +1,1 @@
+"""The client: calls as plain values, and the connections that run them."""
