@@ -1,0 +1,86 @@
+"""How a function becomes a command: the options that every command shares, a session, an example.
+
+`@command(app, example=…)` gives the function a `Session` as its first argument and adds `--dsn` and
+`--json` to its own options.  Both may also stand before the noun: `penstock --json topic list`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.session import Session
+
+INTERRUPTED = 130
+
+DsnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn",
+        metavar="URL",
+        help="The server to use. Default: PENSTOCK_DSN, else an embedded PostgreSQL.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The shared options as given before the noun."""
+
+    dsn: str | None = None
+    json: bool = False
+
+
+def command(
+    app: typer.Typer, name: str | None = None, *, example: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        app.command(name, epilog=f"Example: {example}", no_args_is_help=False)(
+            _with_session(function)
+        )
+        return function
+
+    return register
+
+
+def _with_session(function: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def invoke(*, context: typer.Context, dsn: str | None, json: bool, **own: Any) -> None:
+        before = context.obj if isinstance(context.obj, Common) else Common()
+        try:
+            with Session(dsn or before.dsn, json=json or before.json) as session:
+                function(session, **own)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+    parameters = [*_own_parameters(function), *_SHARED]
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    invoke.__annotations__ = {each.name: each.annotation for each in parameters}
+    return invoke
+
+
+def _own_parameters(function: Callable[..., None]) -> list[inspect.Parameter]:
+    _session, *own = inspect.signature(function, eval_str=True).parameters.values()
+    return [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+
+
+def _shared(
+    name: str, annotation: Any, default: Any = inspect.Parameter.empty
+) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+    )
+
+
+_SHARED = (
+    _shared("context", typer.Context),
+    _shared("dsn", DsnOption, None),
+    _shared("json", JsonOption, default=False),
+)

@@ -1,0 +1,53 @@
+"""penstock maintain: the engine's housekeeping, once or for ever."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from penstock.cli.arguments import duration_option
+from penstock.cli.command import command
+from penstock.cli.output import fields
+from penstock.cli.session import Session
+from penstock.client import calls
+from penstock.client.rows import MaintenanceStep
+
+
+def maintain(
+    session: Session,
+    every: Annotated[
+        timedelta | None, duration_option("--every", help="Repeat until Ctrl-C.")
+    ] = None,
+) -> None:
+    """Do all housekeeping: expired claims, segments, exclusive queues, old history.
+
+    Safe to run from everywhere at once. Workers do it too; consuming never depends on it.
+    """
+    if every is None:
+        steps = session.run(calls.maintain())
+        session.output.table([fields(step) for step in steps], "step", "affected", empty="nothing")
+    else:
+        _repeat(session, every)
+
+
+def _repeat(session: Session, every: timedelta) -> None:
+    session.output.note(f"maintaining every {every}; Ctrl-C ends it")
+    try:
+        while True:
+            _report(session, session.run(calls.maintain()))
+            time.sleep(every.total_seconds())
+    except KeyboardInterrupt:
+        session.output.note("ended")
+
+
+def _report(session: Session, steps: list[MaintenanceStep]) -> None:
+    affected = {step.step: step.affected for step in steps}
+    busy = ", ".join(f"{step} {count}" for step, count in affected.items() if count)
+    session.output.line(affected, f"{time.strftime('%H:%M:%S')}  {busy or 'nothing to do'}")
+
+
+def register(app: typer.Typer) -> None:
+    command(app, example="penstock maintain --every 30s")(maintain)

@@ -1,0 +1,202 @@
+"""penstock message: publish, look at, and consume messages by hand."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, NoReturn
+
+import typer
+
+from penstock.cli import publish
+from penstock.cli.arguments import (
+    Lease,
+    MessageNumber,
+    MessageNumbers,
+    QueueName,
+    Token,
+    duration_option,
+)
+from penstock.cli.command import command
+from penstock.cli.output import error, fields
+from penstock.cli.session import Session
+from penstock.cli.values import duration
+from penstock.client import calls
+from penstock.models import Message, MessageId
+
+LOST = 1
+POLL = 0.2
+
+app = typer.Typer(
+    name="message",
+    help="Publish, look at, and consume messages by hand.",
+    epilog="Example: penstock message publish orders '{\"order\": 7}'",
+    no_args_is_help=True,
+)
+
+command(app, example=publish.EXAMPLE)(publish.publish)
+
+
+@command(app, example="penstock message consume billing --count 10 --ack")
+def consume(
+    session: Session,
+    queue: QueueName,
+    *,
+    count: Annotated[int, typer.Option("--count", "-n", help="At most so many.")] = 1,
+    lease: Lease = timedelta(seconds=30),
+    wait: Annotated[
+        timedelta | None, duration_option("--wait", help="Wait so long for a message.")
+    ] = None,
+    ack: Annotated[bool, typer.Option("--ack", help="They are done once they are shown.")] = False,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", "-t", help="Claim under this token. Default: a new one."),
+    ] = None,
+) -> None:
+    """Claim messages and show them; with --json, a line each.
+
+    Without --ack they come back when the lease ends; until then ack, nack or release them.
+    """
+    token = token or f"cli-{secrets.token_hex(4)}"
+    messages = _wait_for(
+        session, calls.consume_batch(queue, token, lease, count), wait or timedelta()
+    )
+    _show(session, messages, queue, token)
+    if not messages:
+        return
+    if ack:
+        held = _ack(session, queue, [message.id for message in messages], token)
+        session.output.note(f"acked {len(held)}")
+    else:
+        session.output.note(f"claimed for {lease} with --token {token}")
+
+
+def _wait_for(session: Session, call: calls.Call[list[Message]], wait: timedelta) -> list[Message]:
+    end = time.monotonic() + wait.total_seconds()
+    while not (messages := session.run(call)) and time.monotonic() < end:
+        time.sleep(POLL)
+    return messages
+
+
+def _show(session: Session, messages: list[Message], queue: str, token: str) -> None:
+    if session.output.json:
+        for message in messages:
+            session.output.line({**fields(message), "queue": queue, "token": token}, "")
+        return
+    session.output.table(
+        [fields(message) for message in messages],
+        *("id", "key", "priority", "attempt", "published_at", "payload"),
+        empty=f"queue {queue} has nothing to deliver now",
+    )
+
+
+@command(app, example="penstock message ack billing 17 18 --token cli-5f0c2b7e")
+def ack(session: Session, queue: QueueName, message_ids: MessageNumbers, token: Token) -> None:
+    """Say that claimed messages are done."""
+    held = _ack(session, queue, message_ids, token)
+    session.output.done({"queue": queue, "acked": held}, f"acked {len(held)}")
+
+
+def _ack(session: Session, queue: str, message_ids: Sequence[int], token: str) -> list[MessageId]:
+    held = session.run(calls.ack_many(queue, message_ids, token))
+    lost = sorted(set(message_ids) - set(held))
+    if lost:
+        _lost(*lost)
+    return held
+
+
+@command(
+    app, example="penstock message nack billing 17 --token cli-5f0c2b7e --error 'card refused'"
+)
+def nack(
+    session: Session,
+    queue: QueueName,
+    message_id: MessageNumber,
+    token: Token,
+    *,
+    delay: Annotated[
+        timedelta | None,
+        duration_option("--delay", help="Retry after this, not after the backoff."),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--error", help="What went wrong, for the history.")
+    ] = None,
+) -> None:
+    """Say that a claimed message failed: it is retried, or dead after its last attempt."""
+    held = session.run(calls.nack(queue, message_id, token, delay=delay, error=reason))
+    _tell(session, message_id, "nacked", held=held)
+
+
+@command(app, example="penstock message release billing 17 --token cli-5f0c2b7e")
+def release(session: Session, queue: QueueName, message_id: MessageNumber, token: Token) -> None:
+    """Give a claimed message back at once; the attempt is not counted."""
+    held = session.run(calls.release(queue, message_id, token))
+    _tell(session, message_id, "released", held=held)
+
+
+def _tell(session: Session, message_id: int, verb: str, *, held: bool) -> None:
+    if not held:
+        _lost(message_id)
+    session.output.done({"message_id": message_id, verb: True}, f"{verb} message {message_id}")
+
+
+def _lost(*message_ids: int) -> NoReturn:
+    """Of these nothing was changed: someone else holds them by now, or nobody."""
+    numbers = ", ".join(map(str, message_ids))
+    error(f"this token does not hold message {numbers}", "its lease may have ended: consume again")
+    raise typer.Exit(LOST)
+
+
+@command(app, example="penstock message extend billing 17 5m --token cli-5f0c2b7e")
+def extend(
+    session: Session,
+    queue: QueueName,
+    message_id: MessageNumber,
+    extension: Annotated[
+        timedelta,
+        typer.Argument(metavar="DURATION", parser=duration, help="How long from now on."),
+    ],
+    token: Token,
+) -> None:
+    """Keep a claimed message for longer."""
+    until = session.run(calls.extend(queue, message_id, token, extension))
+    if until is None:
+        _lost(message_id)
+    session.output.done(
+        {"message_id": message_id, "claimed_until": until},
+        f"message {message_id} is claimed until {until}",
+    )
+
+
+@command(app, example="penstock message browse billing --limit 20 --json")
+def browse(
+    session: Session,
+    queue: QueueName,
+    after: Annotated[int, typer.Option(metavar="ID", help="Begin after this message.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.")] = 20,
+) -> None:
+    """Look at a queue's messages without claiming them; with --json, a line each."""
+    messages = session.run(calls.browse(queue, after=after, page_size=limit))
+    if session.output.json:
+        for message in messages:
+            session.output.line(fields(message), "")
+        return
+    session.output.table(
+        [fields(message) for message in messages],
+        *("id", "state", "key", "priority", "attempt", "visible_at", "published_at", "payload"),
+        empty=f"queue {queue} has no messages",
+    )
+    if messages and len(messages) == limit:
+        session.output.note(f"there may be more: --after {messages[-1].id}")
+
+
+@command(app, example="penstock message state billing 17")
+def state(session: Session, queue: QueueName, message_id: MessageNumber) -> None:
+    """Tell where a message is in a queue: unread, scheduled, claimed, done or dead."""
+    found = session.run(calls.message_state(queue, message_id))
+    session.output.done(
+        {"message_id": message_id, "queue": queue, "state": found},
+        found.value if found else f"queue {queue} knows no message {message_id}",
+    )

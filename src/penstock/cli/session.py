@@ -1,0 +1,108 @@
+"""One run of the command line: which server it talks to, and how it speaks to the person."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import ExitStack
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import psycopg
+import typer
+
+from penstock import embedded, schema
+from penstock.cli.output import Output
+from penstock.client.blocking import run
+from penstock.client.calls import Call
+from penstock.errors import DatabaseUnavailable, translate
+from penstock.settings import Settings
+
+T = TypeVar("T")
+AnyConnection = psycopg.Connection[Any]
+
+
+class Session:
+    """Opens what a command needs when it needs it, and closes all of it at the end."""
+
+    def __init__(self, dsn: str | None, *, json: bool) -> None:
+        # An empty --dsn is a shell variable that nobody set: don't fall back to another server.
+        if dsn is not None and not dsn.strip():
+            raise typer.BadParameter(
+                "is empty; leave it out to use the embedded server", param_hint="--dsn"
+            )
+        self.settings = Settings.load(dsn=dsn)
+        self.output = Output(json=json)
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.settings.dsn is None
+
+    @cached_property
+    def dsn(self) -> str:
+        """Where the server is; without a DSN the embedded one is started now."""
+        if self.settings.dsn is not None:
+            return self.settings.dsn
+        server = self._closing.enter_context(embedded.server(settings=self.settings))
+        self.output.note(f"using the embedded PostgreSQL in {server.folder}")
+        return server.dsn
+
+    @cached_property
+    def connection(self) -> AnyConnection:
+        """A connection to a database that has the engine."""
+        connection = self.connect()
+        if self.is_embedded and schema.installed_version(connection) is None:
+            schema.install(connection)
+            self.output.note("installed the engine in it")
+        schema.check(connection)
+        return connection
+
+    def connect(self) -> AnyConnection:
+        """Another connection of its own, engine or not."""
+        return self._closing.enter_context(connect(self.dsn, self.settings))
+
+    def run(self, call: Call[T]) -> T:
+        return run(self.connection, call)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something is lost for good."""
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise typer.BadParameter(f"{question} Nobody is here to answer: add --yes.")
+        typer.confirm(question, abort=True, err=True)
+
+
+def connect(dsn: str, settings: Settings) -> AnyConnection:
+    try:
+        return psycopg.connect(
+            dsn,
+            autocommit=True,
+            connect_timeout=max(2, round(settings.connect_timeout.total_seconds())),
+            application_name=settings.application_name,
+        )
+    except psycopg.Error as problem:
+        raise _without_password(translate(problem), dsn) from None
+
+
+def _without_password(problem: Exception, dsn: str) -> DatabaseUnavailable:
+    """libpq repeats what it could not use; part of a password may be in there."""
+    text = str(problem)
+    password = psycopg.conninfo.conninfo_to_dict(dsn).get("password")
+    if password:
+        text = text.replace(str(password), "…")
+    # A "@" inside a password that was not percent-encoded ends up in the host's name.
+    return DatabaseUnavailable(re.sub(r'[^\s"]*@', "…@", text))

@@ -1,0 +1,75 @@
+"""The demo's figures: counted from what happened, checked against what was written."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cli.demo import story
+from penstock.cli.demo.ledger import Delivery, Outcome, Page, percentile
+from penstock.cli.demo.players import expected_failures
+from penstock.cli.demo.story import ANALYTICS, BILLING, Fate
+
+
+def page(*deliveries: tuple[int, int, float], done: tuple[tuple[int, float], ...] = ()) -> Page:
+    return Page(
+        dict.fromkeys(range(1, 10), 0.0),
+        tuple(Delivery(*each) for each in deliveries),
+        tuple(Outcome(order, 1, at) for order, at in done),
+        (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [
+        ([], 0.5, None),
+        ([7.0], 0.99, 7.0),
+        ([1.0, 2.0, 3.0, 4.0], 0.5, 2.0),
+        (list(range(1, 101)), 0.95, 95),
+        (list(range(1, 101)), 0.99, 99),
+        (list(range(1, 1001)), 0.999, 999),
+    ],
+)
+def test_a_percentile_is_the_nearest_rank(
+    values: list[float], share: float, expected: float | None
+):
+    assert percentile(values, share) == expected
+
+
+def test_only_orders_published_before_and_delivered_after_were_overtaken():
+    seen = page((1, 1, 1), (5, 1, 2), (2, 1, 3), (1, 2, 4), (3, 1, 5), (8, 1, 6))
+    assert seen.overtaken_by(5) == 2
+    assert seen.overtaken_by(5, without=frozenset({3})) == 1
+    assert seen.overtaken_by(9) == 0
+
+
+def test_a_latency_ends_with_the_first_delivery():
+    assert page((1, 1, 0.5), (1, 2, 9.0)).latencies() == [0.5]
+
+
+def test_an_order_delivered_three_times_is_one_retried_order():
+    assert page((1, 1, 1), (1, 2, 2), (1, 3, 3), (2, 1, 1)).retried() == 1
+
+
+def test_the_rate_runs_from_the_first_delivery_to_the_last_order_done():
+    assert page((1, 1, 1.0), done=((1, 2.0), (2, 3.0))).rate() == 1.0
+    assert page().rate() == 0.0
+
+
+def test_an_order_done_twice_is_noticed():
+    assert page(done=((1, 1.0), (2, 1.0), (1, 2.0))).done_twice() == [1]
+
+
+def test_the_script_numbers_its_orders_without_gaps_and_has_each_special_one_once():
+    script = story.write()
+    numbers = [order.number for beat in script.beats for order in beat.orders]
+    assert numbers == list(range(1, len(numbers) + 1))
+    for fate in (Fate.DELAYED, Fate.PRIORITY, Fate.POISONED):
+        assert [o.fate for o in script.orders.values()].count(fate) == 1
+
+
+def test_failures_are_known_before_the_demo_starts():
+    orders = list(story.write().orders.values())
+    stumbling = [o for o in orders if o.number % 37 == 0 and o.fate is not Fate.POISONED]
+    assert expected_failures(BILLING, orders) == len(stumbling) + 3
+    assert expected_failures(ANALYTICS, orders) == 0
