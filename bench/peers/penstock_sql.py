@@ -1,0 +1,114 @@
+"""Penstock through its SQL door, with psycopg and prepared statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.numeric import Int8
+
+from bench.contestants import Claim
+from bench.peers.sessions import LEASE_SECONDS, Connections, jsonb, jsonb_array, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench.model import Case
+    from bench.payloads import Payload
+    from bench.server import Server
+
+INSTALL = Path(__file__).resolve().parents[2] / "sql" / "install.sql"
+TOPIC = "orders"
+TOKEN = "bench"
+
+CREATE_QUEUE = "select penstock.create_queue(%s, %s)"
+PUBLISH_ONE = "select penstock.publish_message(%s, %b)"
+PUBLISH_BATCH = "select count(*) from penstock.publish_messages(%s, %b)"
+CLAIM_ONE = "select message_id, payload from penstock.consume_message(%s, %s, %s)"
+CLAIM_BATCH = "select message_id, payload from penstock.consume_messages_batch(%s, %s, %s, %s)"
+ACK_ONE = "select penstock.ack_message(%s, %b, %s)"
+ACK_BATCH = "select count(*) from penstock.ack_messages(%s, %b, %s)"
+MAINTAIN = "select penstock.maintain()"
+
+
+def queue_name(queue: int) -> str:
+    return f"queue-{queue}"
+
+
+def _held(claim: Claim) -> tuple[str, list[Int8]]:
+    held: Any = claim.handle
+    return held[0], held[1]
+
+
+class Session:
+    def __init__(self, dsn: str, queues: int, *, durable_claims: bool) -> None:
+        self._connections = Connections.open(dsn, durable_claims=durable_claims)
+        self._connections.publish.execute("select penstock.create_topic(%s)", (TOPIC,))
+        for queue in range(queues):
+            self._connections.publish.execute(CREATE_QUEUE, (queue_name(queue), TOPIC))
+
+    def publish_one(self, payload: Payload) -> None:
+        rows(self._connections.publish, PUBLISH_ONE, (TOPIC, jsonb(payload)))
+
+    def publish_batch(self, payloads: Sequence[Payload]) -> None:
+        rows(self._connections.publish, PUBLISH_BATCH, (TOPIC, jsonb_array(payloads)))
+
+    def settle(self) -> None:
+        pass
+
+    def preload(self, payloads: Sequence[Payload], batch: int) -> None:  # noqa: ARG002
+        self.publish_batch(payloads)
+
+    def claim(self, size: int, queue: int = 0) -> Claim:
+        whom = (queue_name(queue), TOKEN, LEASE_SECONDS)
+        if size == 1:
+            found = rows(self._connections.claim, CLAIM_ONE, whom)
+        else:
+            found = rows(self._connections.claim, CLAIM_BATCH, (*whom, size))
+        ids = [Int8(row[0]) for row in found]
+        return Claim([row[1]["n"] for row in found], (queue_name(queue), ids))
+
+    def ack(self, claim: Claim) -> None:
+        queue, ids = _held(claim)
+        if len(ids) == 1:
+            done = int(rows(self._connections.ack, ACK_ONE, (queue, ids[0], TOKEN))[0][0])
+        else:
+            done = rows(self._connections.ack, ACK_BATCH, (queue, ids, TOKEN))[0][0]
+        if done != len(ids):
+            raise RuntimeError(f"acked {done} of {len(ids)} messages")
+
+    def housekeep(self) -> None:
+        rows(self._connections.ack, MAINTAIN, ())
+
+    def pids(self) -> Mapping[str, int]:
+        return self._connections.pids()
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Penstock:
+    name: str
+    durable_claims: bool
+
+    def unavailable(self, server: Server) -> str | None:  # noqa: ARG002
+        return None if INSTALL.exists() else "sql/install.sql is missing"
+
+    def refuses(self, case: Case) -> str | None:  # noqa: ARG002
+        return None
+
+    def install(self, server: Server, database: str) -> None:
+        server.run_file(INSTALL, database)
+
+    def open(self, dsn: str, queues: int) -> Session:
+        return Session(dsn, queues, durable_claims=self.durable_claims)
+
+
+def relaxed() -> Penstock:
+    return Penstock("penstock", durable_claims=False)
+
+
+def durable() -> Penstock:
+    return Penstock("penstock-sync", durable_claims=True)

@@ -1,0 +1,90 @@
+"""The results as one picture: bars for scenarios with rounds, lines for courses."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from bench.model import Result
+
+COLUMNS = 2
+PANEL_INCHES = (8.0, 4.2)
+COLOURS: Mapping[str, str] = {
+    "penstock": "#0b6e99",
+    "penstock-sync": "#6db6d4",
+    "textbook": "#b5541c",
+    "textbook-fn": "#d98b5f",
+    "textbook-sync": "#ecc1a6",
+    "textbook-hot": "#8c3d10",
+    "pgqueuer": "#6a4c93",
+    "procrastinate": "#3f8f4f",
+    "pgq": "#8a8a8a",
+}
+
+
+def draw(file: Path, titles: Mapping[str, str], results: Sequence[Result], about: str) -> None:
+    shown = [name for name in titles if any(_of(name, results))]
+    rows = math.ceil(len(shown) / COLUMNS)
+    size = (PANEL_INCHES[0] * COLUMNS, PANEL_INCHES[1] * rows)
+    figure, grid = plt.subplots(rows, COLUMNS, figsize=size, squeeze=False)
+    panels = list(grid.flat)
+    for axes, name in zip(panels, shown, strict=False):
+        _panel(axes, titles[name], _of(name, results))
+    for axes in panels[len(shown) :]:
+        axes.set_axis_off()
+    figure.suptitle(about)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
+def _of(scenario: str, results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if result.scenario == scenario and result.samples]
+
+
+def _panel(axes: Axes, title: str, results: Sequence[Result]) -> None:
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_yscale("log")
+    axes.set_ylabel("backend CPU, µs per message")
+    if any(result.course for result in results):
+        _lines(axes, results)
+    else:
+        _bars(axes, results)
+    axes.legend(fontsize=7, ncols=2)
+    axes.grid(axis="y", which="major", alpha=0.3)
+
+
+def _lines(axes: Axes, results: Sequence[Result]) -> None:
+    axes.set_xlabel("messages so far")
+    for result in results:
+        done = list(accumulate(sample.messages for sample in result.samples))
+        costs = [sample.cpu_us for sample in result.samples]
+        colour = COLOURS.get(result.contestant)
+        axes.plot(done, costs, marker=".", label=result.contestant, color=colour)
+
+
+def _bars(axes: Axes, results: Sequence[Result]) -> None:
+    cases = list(dict.fromkeys(result.case.label for result in results))
+    names = list(dict.fromkeys(result.contestant for result in results))
+    width = 0.85 / len(names)
+    for place, name in enumerate(names):
+        own = {
+            result.case.label: result.cpu_us or 0 for result in results if result.contestant == name
+        }
+        at = [cases.index(label) + (place - len(names) / 2 + 0.5) * width for label in own]
+        bars = axes.bar(at, list(own.values()), width, label=name, color=COLOURS.get(name))
+        axes.bar_label(bars, fmt="%.3g", fontsize=6, rotation=90, padding=2)
+    axes.set_xticks(range(len(cases)), cases)
+    axes.margins(y=0.25)

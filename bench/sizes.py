@@ -1,0 +1,65 @@
+"""How much work a run does.  Every figure that decides it stands here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    #: Rounds in which the contestants take turns; medians are taken over them.
+    repeats: int = 7
+    #: Messages per round, one by one and in batches.
+    calls: int = 600
+    batched_messages: int = 10_000
+    #: Calls before each measurement, after statistics were renewed.
+    warm_up_calls: int = 20
+    #: Messages per statement when a backlog is laid down.
+    preload_batch: int = 1_000
+    #: The backlog to drain.
+    backlog: int = 1_000_000
+    #: Messages to put through while another session stays open.
+    course: int = 240_000
+    #: A course is measured in that many consecutive slices; cost at the start and at the end is
+    #: the median of `edge` of them.
+    slices: int = 24
+    edge: int = 4
+    #: Seconds after which a contestant's course is cut short.
+    time_limit: float = 150.0
+    #: Seconds between two rounds of a worker's housekeeping.
+    housekeep_every: float = 5.0
+    #: Messages a second, for how many seconds, and how long an idle consumer sleeps.
+    pace: int = 800
+    paced_seconds: float = 30.0
+    poll_seconds: float = 0.005
+
+    def messages_for(self, batch: int) -> int:
+        """Messages of one round in batches of that size: whole batches only."""
+        if batch == 1:
+            return self.calls
+        return max(1, self.batched_messages // batch) * batch
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    repeats=3,
+    calls=120,
+    batched_messages=1_200,
+    warm_up_calls=10,
+    backlog=10_000,
+    course=8_000,
+    slices=8,
+    edge=2,
+    time_limit=5.0,
+    housekeep_every=1.0,
+    paced_seconds=2.0,
+)
+
+
+def chosen(*, quick: bool, messages: int | None, repeats: int | None) -> Sizes:
+    sizes = QUICK if quick else FULL
+    if messages is not None:
+        sizes = replace(sizes, backlog=messages, course=messages)
+    if repeats is not None:
+        sizes = replace(sizes, repeats=repeats)
+    return sizes

@@ -1,0 +1,50 @@
+"""The steps that scenarios are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.ledger import DeliveryError
+
+if TYPE_CHECKING:
+    from bench.arena import Lane
+    from bench.measure import Stopwatch
+
+#: Empty answers in a row after which a backlog counts as lost.
+PATIENCE = 100
+
+
+def publish(lane: Lane, messages: int, watch: Stopwatch) -> None:
+    """Publish in batches of the case's size, one call each."""
+    session, single = lane.session, lane.case.batch == 1
+    for payloads in list(lane.stream.batches(messages, lane.case.batch)):
+        watch.start()
+        if single:
+            session.publish_one(payloads[0])
+        else:
+            session.publish_batch(payloads)
+        watch.stop()
+
+
+def claim_and_ack(lane: Lane, messages: int, watch: Stopwatch, queue: int = 0) -> None:
+    """Claim and ack until that many messages are done; each pair of calls is timed."""
+    done = empty = 0
+    while done < messages:
+        watch.start()
+        claim = lane.session.claim(min(lane.case.batch, messages - done), queue)
+        if claim.numbers:
+            lane.session.ack(claim)
+            watch.stop()
+        lane.ledger.note(claim.numbers, queue)
+        done += len(claim)
+        empty = 0 if claim.numbers else empty + 1
+        if empty > PATIENCE:
+            raise DeliveryError(f"{lane.contestant.name}: {messages - done} messages are missing")
+
+
+def pass_through(lane: Lane, messages: int, watch: Stopwatch) -> None:
+    """Publish a batch, claim it, ack it: a queue that keeps up."""
+    for payloads in lane.stream.batches(messages, lane.case.batch):
+        lane.session.publish_batch(payloads)
+        lane.session.settle()
+        claim_and_ack(lane, len(payloads), watch)
