@@ -62,7 +62,7 @@ def test_a_queue_starts_at_a_word_or_a_time(given: datetime | str, sent: str):
 def test_a_delay_becomes_a_time_in_the_database_and_not_here():
     call = calls.publish("orders", {"order": 7}, delay=timedelta(seconds=3), key="k")
     assert "clock_timestamp() + %s::interval" in call.sql
-    assert call.parameters == ("orders", '{"order":7}', "k", timedelta(seconds=3))
+    assert call.parameters == ("orders", '{"order":7}', timedelta(seconds=3), "k")
 
 
 def test_a_null_payload_is_json_null_and_not_sql_null():
@@ -75,8 +75,8 @@ def test_numbers_that_are_not_json_are_refused_before_they_are_sent():
 
 
 def test_publishing_many_sends_one_array_of_payloads_and_one_of_keys():
-    call = calls.publish_many("orders", [{"a": 1}, "b"], keys=["x", None], priority=5)
-    assert call.parameters == ("orders", ['{"a":1}', '"b"'], ["x", None], 5)
+    call = calls.publish_many("orders", [{"a": 1}, "b"], keys=["x", None], priorities=[5])
+    assert call.parameters == ("orders", ['{"a":1}', '"b"'], ["x", None], [5])
     assert call.read([(1,), (2,)]) == [1, 2]
 
 

@@ -12,9 +12,7 @@ from penstock.cli.values import duration
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
 MessageNumber = Annotated[int, typer.Argument(metavar="ID", help="The message's id.")]
-MessageNumbers = Annotated[
-    list[int], typer.Argument(metavar="ID", help="The ids of the messages.")
-]
+MessageNumbers = Annotated[list[int], typer.Argument(metavar="ID", help="The ids of the messages.")]
 Token = Annotated[
     str, typer.Option("--token", "-t", metavar="TOKEN", help="The token that claimed it.")
 ]

@@ -55,7 +55,7 @@ def _with_session(function: Callable[..., None]) -> Callable[..., None]:
     def invoke(*, context: typer.Context, dsn: str | None, json: bool, **own: Any) -> None:
         before = context.obj if isinstance(context.obj, Common) else Common()
         try:
-            with Session(dsn or before.dsn, json=json or before.json) as session:
+            with Session(before.dsn if dsn is None else dsn, json=json or before.json) as session:
                 function(session, **own)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -24,7 +24,7 @@ from penstock.cli.output import error, fields
 from penstock.cli.session import Session
 from penstock.cli.values import duration
 from penstock.client import calls
-from penstock.models import Message, MessageId
+from penstock.models import Message
 
 LOST = 1
 POLL = 0.2
@@ -67,8 +67,10 @@ def consume(
     if not messages:
         return
     if ack:
-        held = _ack(session, queue, [message.id for message in messages], token)
+        ids = [message.id for message in messages]
+        held = session.run(calls.ack_many(queue, ids, token))
         session.output.note(f"acked {len(held)}")
+        _check_held(ids, held)
     else:
         session.output.note(f"claimed for {lease} with --token {token}")
 
@@ -95,16 +97,8 @@ def _show(session: Session, messages: list[Message], queue: str, token: str) -> 
 @command(app, example="penstock message ack billing 17 18 --token cli-5f0c2b7e")
 def ack(session: Session, queue: QueueName, message_ids: MessageNumbers, token: Token) -> None:
     """Say that claimed messages are done."""
-    held = _ack(session, queue, message_ids, token)
-    session.output.done({"queue": queue, "acked": held}, f"acked {len(held)}")
-
-
-def _ack(session: Session, queue: str, message_ids: Sequence[int], token: str) -> list[MessageId]:
     held = session.run(calls.ack_many(queue, message_ids, token))
-    lost = sorted(set(message_ids) - set(held))
-    if lost:
-        _lost(*lost)
-    return held
+    _tell(session, "acked", message_ids, held)
 
 
 @command(
@@ -113,7 +107,7 @@ def _ack(session: Session, queue: str, message_ids: Sequence[int], token: str) -
 def nack(
     session: Session,
     queue: QueueName,
-    message_id: MessageNumber,
+    message_ids: MessageNumbers,
     token: Token,
     *,
     delay: Annotated[
@@ -124,28 +118,32 @@ def nack(
         str | None, typer.Option("--error", help="What went wrong, for the history.")
     ] = None,
 ) -> None:
-    """Say that a claimed message failed: it is retried, or dead after its last attempt."""
-    held = session.run(calls.nack(queue, message_id, token, delay=delay, error=reason))
-    _tell(session, message_id, "nacked", held=held)
+    """Say that claimed messages failed: they are retried, or dead after their last attempt."""
+    held = session.run(calls.nack_many(queue, message_ids, token, delay=delay, error=reason))
+    _tell(session, "nacked", message_ids, held)
 
 
 @command(app, example="penstock message release billing 17 --token cli-5f0c2b7e")
-def release(session: Session, queue: QueueName, message_id: MessageNumber, token: Token) -> None:
-    """Give a claimed message back at once; the attempt is not counted."""
-    held = session.run(calls.release(queue, message_id, token))
-    _tell(session, message_id, "released", held=held)
+def release(session: Session, queue: QueueName, message_ids: MessageNumbers, token: Token) -> None:
+    """Give claimed messages back at once; the attempt is not counted."""
+    held = session.run(calls.release_many(queue, message_ids, token))
+    _tell(session, "released", message_ids, held)
 
 
-def _tell(session: Session, message_id: int, verb: str, *, held: bool) -> None:
-    if not held:
-        _lost(message_id)
-    session.output.done({"message_id": message_id, verb: True}, f"{verb} message {message_id}")
+def _tell(session: Session, verb: str, asked: Sequence[int], held: Sequence[int]) -> None:
+    session.output.done({verb: list(held)}, f"{verb} {len(held)} of {len(set(asked))}")
+    _check_held(asked, held)
 
 
-def _lost(*message_ids: int) -> NoReturn:
-    """Of these nothing was changed: someone else holds them by now, or nobody."""
-    numbers = ", ".join(map(str, message_ids))
-    error(f"this token does not hold message {numbers}", "its lease may have ended: consume again")
+def _check_held(asked: Sequence[int], held: Sequence[int]) -> None:
+    """What the token does not hold was not changed: someone else holds it by now, or nobody."""
+    lost = sorted(set(asked) - set(held))
+    if not lost:
+        return
+    error(
+        f"this token does not hold message {', '.join(map(str, lost))}",
+        "its lease may have ended: consume again",
+    )
     raise typer.Exit(LOST)
 
 
@@ -156,14 +154,13 @@ def extend(
     message_id: MessageNumber,
     extension: Annotated[
         timedelta,
-        typer.Argument(metavar="DURATION", parser=duration, help="How long from now on."),
+        typer.Argument(metavar="DURATION", parser=duration, help="How much longer."),
     ],
     token: Token,
 ) -> None:
     """Keep a claimed message for longer."""
     until = session.run(calls.extend(queue, message_id, token, extension))
-    if until is None:
-        _lost(message_id)
+    _check_held([message_id], [] if until is None else [message_id])
     session.output.done(
         {"message_id": message_id, "claimed_until": until},
         f"message {message_id} is claimed until {until}",

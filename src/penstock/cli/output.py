@@ -44,7 +44,7 @@ class Output:
         if self.json:
             self._document([plain(row) for row in rows])
         elif rows:
-            self.people.print(_grid(rows, columns))
+            self._print(_grid(rows, columns))
         else:
             self.aside.print(Text(empty))
 
@@ -58,7 +58,7 @@ class Output:
         grid.add_column(overflow="fold")
         for name, value in facts.items():
             grid.add_row(name.replace("_", " "), cell(value))
-        self.people.print(grid)
+        self._print(grid)
 
     def line(self, facts: Record, sentence: str) -> None:
         """One element of a stream: a JSON line, or a sentence."""
@@ -83,6 +83,16 @@ class Output:
             transient=True,
             disable=self.json or not self.aside.is_terminal,
         )
+
+    def _print(self, table: Table) -> None:
+        """A pipe gets no padding: neither empty lines nor spaces at the end of a line."""
+        if self.people.is_terminal:
+            self.people.print(table)
+            return
+        with self.people.capture() as captured:
+            self.people.print(table)
+        lines = (line.rstrip() for line in captured.get().splitlines())
+        self.people.out("\n".join(line for line in lines if line), highlight=False)
 
     def _document(self, value: Any) -> None:
         sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")

@@ -34,6 +34,18 @@ class Common:
     correlation_id: str | None
     tenant_id: str | None
 
+    def for_one(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def for_many(self) -> dict[str, Any]:
+        """As arrays of one value, which the engine takes for every message."""
+        named = zip(_PLURALS, self.__slots__, strict=True)
+        values = ((plural, getattr(self, name)) for plural, name in named)
+        return {plural: [value] for plural, value in values if value is not None}
+
+
+_PLURALS = ("delays", "headers", "priorities", "expire_after", "correlation_ids", "tenant_ids")
+
 
 def publish(
     session: Session,
@@ -108,13 +120,9 @@ def _publish_one(
     dedupe_key: str | None,
 ) -> None:
     number = session.run(
-        calls.publish(topic, payload, key=key, dedupe_key=dedupe_key, **_options(common))
+        calls.publish(topic, payload, key=key, dedupe_key=dedupe_key, **common.for_one())
     )
     session.output.done({"message_id": number, "topic": topic}, f"published message {number}")
-
-
-def _options(common: Common) -> dict[str, Any]:
-    return {name: getattr(common, name) for name in Common.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +154,7 @@ def _publish_file(session: Session, topic: str, path: str, common: Common, keys:
         task = progress.add_task(f"publishing to {topic}", total=size)
         for payloads, length in _chunks(_payloads(stream, path)):
             session.run(
-                calls.publish_many(topic, payloads, keys=keys.of(payloads), **_options(common))
+                calls.publish_many(topic, payloads, keys=keys.of(payloads), **common.for_many())
             )
             published += len(payloads)
             progress.advance(task, length)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import ExitStack
 from functools import cached_property
@@ -14,6 +13,7 @@ import typer
 
 from penstock import embedded, schema
 from penstock.cli.output import Output
+from penstock.cli.secrets import load_settings, without_secrets
 from penstock.client.blocking import run
 from penstock.client.calls import Call
 from penstock.errors import DatabaseUnavailable, translate
@@ -32,7 +32,7 @@ class Session:
             raise typer.BadParameter(
                 "is empty; leave it out to use the embedded server", param_hint="--dsn"
             )
-        self.settings = Settings.load(dsn=dsn)
+        self.settings = load_settings(dsn)
         self.output = Output(json=json)
         self._closing = ExitStack()
 
@@ -95,14 +95,4 @@ def connect(dsn: str, settings: Settings) -> AnyConnection:
             application_name=settings.application_name,
         )
     except psycopg.Error as problem:
-        raise _without_password(translate(problem), dsn) from None
-
-
-def _without_password(problem: Exception, dsn: str) -> DatabaseUnavailable:
-    """libpq repeats what it could not use; part of a password may be in there."""
-    text = str(problem)
-    password = psycopg.conninfo.conninfo_to_dict(dsn).get("password")
-    if password:
-        text = text.replace(str(password), "…")
-    # A "@" inside a password that was not percent-encoded ends up in the host's name.
-    return DatabaseUnavailable(re.sub(r'[^\s"]*@', "…@", text))
+        raise DatabaseUnavailable(without_secrets(str(translate(problem)), dsn)) from None

@@ -74,6 +74,12 @@ _BROWSED = (
 )
 
 
+_FROM_NOW = (
+    "array(select clock_timestamp() + d from unnest(%s::interval[]) with ordinality u(d, n) "
+    "order by n)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
     """What to ask, and how to read the answer."""
@@ -177,14 +183,21 @@ def publish(
     priority: int | None = None,
     expires_after: timedelta | None = None,
     dedupe_key: str | None = None,
+    dedupe_window: timedelta | None = None,
     correlation_id: str | None = None,
     tenant_id: str | None = None,
 ) -> Call[MessageId]:
+    # Durations become times in the database, so that no client's clock is ever asked.
     options, values = _given(
+        ("deliver_after => clock_timestamp() + %s::interval", delay),
         ("headers => %s::jsonb", None if headers is None else _json(headers)),
         ("key => %s", key),
-        *_for_all(delay, priority, expires_after, correlation_id, tenant_id),
+        ("priority => %s::int", priority),
+        ("expires_at => clock_timestamp() + %s::interval", expires_after),
         ("dedupe_key => %s", dedupe_key),
+        ("dedupe_window => %s::interval", dedupe_window),
+        ("correlation_id => %s", correlation_id),
+        ("tenant_id => %s", tenant_id),
     )
     return Call(
         f"select penstock.publish_message(%s, %s::jsonb{options})",
@@ -197,19 +210,27 @@ def publish_many(
     topic: str,
     payloads: Sequence[Json],
     *,
-    delay: timedelta | None = None,
-    headers: dict[str, Json] | None = None,
+    delays: Sequence[timedelta | None] | None = None,
+    headers: Sequence[dict[str, Json] | None] | None = None,
     keys: Sequence[str | None] | None = None,
-    priority: int | None = None,
-    expires_after: timedelta | None = None,
-    correlation_id: str | None = None,
-    tenant_id: str | None = None,
+    priorities: Sequence[int] | None = None,
+    expire_after: Sequence[timedelta | None] | None = None,
+    dedupe_keys: Sequence[str | None] | None = None,
+    dedupe_window: timedelta | None = None,
+    correlation_ids: Sequence[str | None] | None = None,
+    tenant_ids: Sequence[str | None] | None = None,
 ) -> Call[list[MessageId]]:
-    """One statement for all; `keys` goes along with the payloads, the rest holds for each."""
+    """One statement for all.  An option has one value for each payload, or a single one for all."""
     options, values = _given(
-        ("headers => %s::jsonb[]", None if headers is None else [_json(headers)] * len(payloads)),
-        ("keys => %s::text[]", None if keys is None else list(keys)),
-        *_for_all(delay, priority, expires_after, correlation_id, tenant_id),
+        (f"deliver_after => {_FROM_NOW}", _list(delays)),
+        ("headers => %s::jsonb[]", headers and [None if h is None else _json(h) for h in headers]),
+        ("keys => %s::text[]", _list(keys)),
+        ("priorities => %s::int[]", _list(priorities)),
+        (f"expires_at => {_FROM_NOW}", _list(expire_after)),
+        ("dedupe_keys => %s::text[]", _list(dedupe_keys)),
+        ("dedupe_window => %s::interval", dedupe_window),
+        ("correlation_ids => %s::text[]", _list(correlation_ids)),
+        ("tenant_ids => %s::text[]", _list(tenant_ids)),
     )
     return Call(
         f"select penstock.publish_messages(%s, %s::jsonb[]{options})",
@@ -271,6 +292,25 @@ def nack(
     )
 
 
+def nack_many(
+    queue: str,
+    message_ids: Sequence[int],
+    token: str,
+    *,
+    delay: timedelta | None = None,
+    error: str | None = None,
+) -> Call[list[MessageId]]:
+    options, values = _given(
+        ("delay_seconds => %s::int", _seconds(delay)),
+        ("error => %s", error),
+    )
+    return Call(
+        f"select penstock.nack_messages(%s, %s::bigint[], %s{options})",
+        (queue, list(message_ids), token, *values),
+        column(MessageId),
+    )
+
+
 def release(queue: str, message_id: int, token: str) -> Call[bool]:
     return Call(
         "select penstock.release_message(%s, %s::bigint, %s)",
@@ -279,8 +319,16 @@ def release(queue: str, message_id: int, token: str) -> Call[bool]:
     )
 
 
+def release_many(queue: str, message_ids: Sequence[int], token: str) -> Call[list[MessageId]]:
+    return Call(
+        "select penstock.release_messages(%s, %s::bigint[], %s)",
+        (queue, list(message_ids), token),
+        column(MessageId),
+    )
+
+
 def extend(queue: str, message_id: int, token: str, extension: timedelta) -> Call[datetime | None]:
-    """None: the claim is lost."""
+    """The deadline moves by the extension; None: the claim is lost."""
     return Call(
         "select penstock.extend_message_vt(%s, %s::bigint, %s, %s::int)",
         (queue, message_id, token, _seconds(extension)),
@@ -376,23 +424,6 @@ def _given(*options: Option) -> tuple[str, tuple[object, ...]]:
     return "".join(f", {text}" for text, _ in present), tuple(value for _, value in present)
 
 
-def _for_all(
-    delay: timedelta | None,
-    priority: int | None,
-    expires_after: timedelta | None,
-    correlation_id: str | None,
-    tenant_id: str | None,
-) -> tuple[Option, ...]:
-    # Durations become times in the database, so that no client's clock is ever asked.
-    return (
-        ("deliver_after => clock_timestamp() + %s::interval", delay),
-        ("priority => %s::int", priority),
-        ("expires_at => clock_timestamp() + %s::interval", expires_after),
-        ("correlation_id => %s", correlation_id),
-        ("tenant_id => %s", tenant_id),
-    )
-
-
 def _json(value: Json) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
@@ -406,7 +437,7 @@ def _exact_seconds(span: timedelta | None) -> float | None:
     return None if span is None else span.total_seconds()
 
 
-def _list(values: Sequence[int] | None) -> list[int] | None:
+def _list(values: Sequence[T] | None) -> list[T] | None:
     return None if values is None else list(values)
 
 

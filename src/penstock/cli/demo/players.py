@@ -80,8 +80,8 @@ class Troupe:
                 self._stage.topic,
                 [order.payload for order in beat.orders],
                 keys=[order.customer for order in beat.orders],
-                delay=DELAY if fate is Fate.DELAYED else None,
-                priority=PRIORITY if fate is Fate.PRIORITY else None,
+                delays=[DELAY] if fate is Fate.DELAYED else None,
+                priorities=[PRIORITY] if fate is Fate.PRIORITY else None,
             ),
         )
 
