@@ -65,6 +65,7 @@ class Cluster:
         if not self.place.cluster.exists():
             self._create()
         folder.inspect(self.place, self.binaries.major)
+        folder.require_owner(self.place, self.account.uid)
         if not self._runs():
             self._start()
 

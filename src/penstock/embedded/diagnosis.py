@@ -29,9 +29,9 @@ def explain(place: Folder, written: str) -> EmbeddedServerError:
     match last["code"]:
         case "F0001":
             return _busy(place, last["text"])
-        case "42501" | "55000":
+        case "42501":
             return _forbidden(place, last["text"])
-        case "XX000" | "XX001" | "XX002" | "58P01" | "58030":
+        case "55000" | "XX000" | "XX001" | "XX002" | "58P01" | "58030":
             return folder.damaged(place, last["text"])
         case _:
             return _unexplained(place, written)
@@ -47,8 +47,8 @@ def _busy(place: Folder, text: str) -> FolderBusy:
 
 def _forbidden(place: Folder, text: str) -> FolderForbidden:
     return FolderForbidden(
-        f"PostgreSQL refuses the folder {place.cluster}: {text}\n"
-        "It must belong to the account that runs the server, with mode 0700.",
+        f"PostgreSQL may not use the folder {place.cluster}: {text}\n"
+        "Everything in it must belong to the account that runs the server.",
         folder=place.root,
     )
 

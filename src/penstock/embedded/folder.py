@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,15 @@ def _require_access(place: Folder) -> None:
             raise _forbidden(place, f"you may not write in {path}")
 
 
+def require_owner(place: Folder, uid: int) -> None:
+    """Raise unless the cluster is this account's alone, as PostgreSQL demands."""
+    found = place.cluster.stat()
+    if found.st_uid != uid:
+        raise _forbidden(place, f"{place.cluster} belongs to uid {found.st_uid}, not to {uid}")
+    if stat.S_IMODE(found.st_mode) & 0o027:
+        raise _forbidden(place, f"{place.cluster} is open to others, make it chmod 0700")
+
+
 def unusable(place: Folder, exc: OSError) -> FolderFull | FolderForbidden:
     """The error for a file that could not be written in the folder."""
     return full(place) if is_full(exc) else _forbidden(place, str(exc))
@@ -120,7 +130,7 @@ def damaged(place: Folder, reason: str) -> FolderDamaged:
 def inspect(place: Folder, major: int) -> None:
     """Raise unless the existing cluster is complete and of this major version."""
     try:
-        found = (place.cluster / "PG_VERSION").read_text(encoding="ascii").strip()
+        found = (place.cluster / "PG_VERSION").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         raise damaged(place, "PG_VERSION is missing") from None
     except UnicodeDecodeError:

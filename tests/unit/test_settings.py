@@ -1,0 +1,87 @@
+"""Settings come from arguments, then PENSTOCK_*, then defaults, and are checked at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import InvalidSetting
+from penstock.settings import Settings
+
+
+def test_nothing_set_means_defaults() -> None:
+    assert Settings.load({}) == Settings()
+
+
+def test_environment_is_read() -> None:
+    loaded = Settings.load(
+        {
+            "PENSTOCK_DSN": "postgresql://me@there/db",
+            "PENSTOCK_DATA_DIR": "~/queue",
+            "PENSTOCK_POOL_SIZE": "3",
+            "PENSTOCK_CONNECT_TIMEOUT": "2.5",
+            "PENSTOCK_APPLICATION_NAME": "billing",
+        }
+    )
+    assert loaded == Settings(
+        dsn="postgresql://me@there/db",
+        data_dir=Path.home() / "queue",
+        pool_size=3,
+        connect_timeout=timedelta(seconds=2.5),
+        application_name="billing",
+    )
+
+
+def test_argument_wins_over_environment() -> None:
+    assert Settings.load({"PENSTOCK_POOL_SIZE": "3"}, pool_size=4).pool_size == 4
+
+
+def test_argument_of_none_leaves_the_environment_alone() -> None:
+    assert Settings.load({"PENSTOCK_DSN": "dbname=a"}, dsn=None).dsn == "dbname=a"
+
+
+def test_empty_variable_counts_as_unset() -> None:
+    assert Settings.load({"PENSTOCK_DSN": " ", "PENSTOCK_POOL_SIZE": ""}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PENSTOCK_POOL_SIZE", "many"),
+        ("PENSTOCK_POOL_SIZE", "0"),
+        ("PENSTOCK_POOL_SIZE", "100000"),
+        ("PENSTOCK_CONNECT_TIMEOUT", "soon"),
+        ("PENSTOCK_CONNECT_TIMEOUT", "-1"),
+        ("PENSTOCK_CONNECT_TIMEOUT", "nan"),
+        ("PENSTOCK_START_TIMEOUT", "1e30"),
+        ("PENSTOCK_APPLICATION_NAME", "x" * 64),
+        ("PENSTOCK_DSN", "postgresql://[::1/db"),
+        ("PENSTOCK_DSN", "nonsense"),
+    ],
+)
+def test_bad_value_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        Settings.load({name: value})
+    setting = name.removeprefix("PENSTOCK_").lower()
+    assert any(word in str(caught.value) for word in (name, setting, setting.upper()))
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "host=x password=secret nonsense",
+        "postgresql://me:secret@[::1/db",
+        "postgresql://me:secret@h/d?x=y",
+    ],
+)
+def test_bad_dsn_does_not_show_its_password(dsn: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        Settings.load({}, dsn=dsn)
+    assert "secret" not in str(caught.value)
+
+
+def test_unknown_setting_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="poolsize"):
+        Settings.load({}, poolsize=3)
