@@ -92,9 +92,10 @@ class QueueInfo:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
-    """What is where in a queue.  The counts of the places add up to `total_count`."""
+    """What is where in a queue: total = pending + processing + completed, the dead stand apart."""
 
     pending_count: int
+    """Unread or scheduled."""
     processing_count: int
     completed_count: int
     total_count: int
