@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import psycopg
+from psycopg import sql
+
 from bench.ledger import Ledger
 from bench.payloads import Stream
 
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from bench.model import Case
     from bench.server import Server
     from bench.sizes import Sizes
+
+
+TABLES = "select schemaname, relname from pg_stat_user_tables"
 
 
 @dataclass
@@ -38,6 +44,13 @@ class Lane:
         if not self.closed:
             self.closed = True
             self.session.close()
+
+    def vacuum(self) -> None:
+        """Clear away dead rows and renew statistics, as autovacuum would have done by now."""
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            tables = connection.execute(TABLES).fetchall()
+            names = sql.SQL(", ").join(sql.Identifier(*names) for names in tables)
+            connection.execute(sql.SQL("vacuum (analyze) {}").format(names))
 
     def preload(self, messages: int, sizes: Sizes) -> None:
         for payloads in self.stream.batches(messages, sizes.preload_batch):

@@ -92,17 +92,12 @@ def _one_turn(scenario: Turns, turn: _Turn, arena: Arena) -> Sample:
     messages = scenario.messages(lane.case, arena)
     warm_up = arena.sizes.warm_up_calls * lane.case.batch
     scenario.prepare(lane, messages + warm_up, arena)
-    _vacuum(lane, arena)
+    lane.vacuum()
     scenario.work(lane, warm_up, Stopwatch())
     watch = Stopwatch()
     before = turn.probe.read()
     scenario.work(lane, messages, watch)
     return turn.probe.since(before, scenario.units(lane.case, messages), watch)
-
-
-def _vacuum(lane: Lane, arena: Arena) -> None:
-    with arena.server.admin(lane.database) as connection:
-        connection.execute("vacuum (analyze)")
 
 
 def _finished(scenario: str, turn: _Turn, arena: Arena) -> Result:
@@ -145,7 +140,6 @@ def _one_course(scenario: Course, lane: Lane, arena: Arena) -> Result:
     wanted = scenario.messages(arena)
     arena.meter.say(f"{name}: preparing")
     scenario.prepare(lane, wanted + warm_up, arena)
-    _vacuum(lane, arena)
     probe = Probe(arena.server, lane.session.pids())
     with scenario.disturbance(lane):
         scenario.work(lane, warm_up, Stopwatch())
@@ -165,14 +159,14 @@ def _slices(
     sizes = arena.sizes
     chores = _Chores(lane, sizes.housekeep_every)
     deadline = time.monotonic() + sizes.time_limit
-    for number, messages in enumerate(figures.shares(wanted, sizes.slices), start=1):
+    batch = lane.case.batch
+    for number, batches in enumerate(figures.shares(wanted // batch, sizes.slices), start=1):
         arena.meter.say(f"{lane.contestant.name}: slice {number} of {sizes.slices}")
         watch, done = Stopwatch(), 0
         before = probe.read()
-        while done < messages and time.monotonic() < deadline:
-            step = min(lane.case.batch, messages - done)
-            scenario.work(lane, step, watch)
-            done += step
+        while done < batches * batch and time.monotonic() < deadline:
+            scenario.work(lane, batch, watch)
+            done += batch
             chores.when_due()
         if done:
             yield probe.since(before, done, watch)

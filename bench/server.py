@@ -32,6 +32,7 @@ SETTINGS: Mapping[str, str] = {
     "checkpoint_timeout": "1h",
     "max_wal_size": "32GB",
     "max_connections": "200",
+    "jit": "off",
     "autovacuum": "off",
     "autovacuum_naptime": "10s",
     "listen_addresses": "",

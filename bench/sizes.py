@@ -43,16 +43,17 @@ class Sizes:
 FULL = Sizes()
 QUICK = Sizes(
     repeats=3,
-    calls=120,
-    batched_messages=1_200,
-    warm_up_calls=10,
-    backlog=10_000,
-    course=8_000,
+    calls=80,
+    batched_messages=600,
+    warm_up_calls=4,
+    preload_batch=500,
+    backlog=5_000,
+    course=4_000,
     slices=8,
     edge=2,
-    time_limit=5.0,
+    time_limit=3.0,
     housekeep_every=1.0,
-    paced_seconds=2.0,
+    paced_seconds=1.5,
 )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.ledger import DeliveryError
+from bench.measure import Stopwatch
 
 if TYPE_CHECKING:
     from bench.arena import Lane
-    from bench.measure import Stopwatch
+    from bench.sizes import Sizes
 
 #: Empty answers in a row after which a backlog counts as lost.
 PATIENCE = 100
@@ -40,6 +41,16 @@ def claim_and_ack(lane: Lane, messages: int, watch: Stopwatch, queue: int = 0) -
         empty = 0 if claim.numbers else empty + 1
         if empty > PATIENCE:
             raise DeliveryError(f"{lane.contestant.name}: {messages - done} messages are missing")
+
+
+def settle_in(lane: Lane, sizes: Sizes) -> None:
+    """Let the planner see tables as they look in use, then leave the queue empty.
+
+    Statistics of an empty table would make it scan the table for as long as they last.
+    """
+    lane.preload(sizes.preload_batch, sizes)
+    lane.vacuum()
+    claim_and_ack(lane, sizes.preload_batch, Stopwatch())
 
 
 def pass_through(lane: Lane, messages: int, watch: Stopwatch) -> None:

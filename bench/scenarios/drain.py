@@ -28,6 +28,7 @@ class Drain:
 
     def prepare(self, lane: Lane, messages: int, arena: Arena) -> None:
         lane.preload(messages, arena.sizes)
+        lane.vacuum()
 
     def disturbance(self, lane: Lane) -> AbstractContextManager[None]:  # noqa: ARG002
         return nullcontext()

@@ -29,8 +29,8 @@ class OpenWriter:
     def messages(self, arena: Arena) -> int:
         return arena.sizes.course
 
-    def prepare(self, lane: Lane, messages: int, arena: Arena) -> None:
-        """Nothing: the queue starts empty."""
+    def prepare(self, lane: Lane, messages: int, arena: Arena) -> None:  # noqa: ARG002
+        work.settle_in(lane, arena.sizes)
 
     def disturbance(self, lane: Lane) -> AbstractContextManager[None]:
         return disturbances.open_writer(lane.dsn)

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from bench import disturbances
+from bench import disturbances, work
 from bench.measure import Probe, Stopwatch
 from bench.model import Case, Result
 from bench.runners import pairs
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bench.sizes import Sizes
 
 #: Seconds that the consumer gets after the last message was due.
-GRACE = 2.0
+GRACE = 1.0
 
 
 @dataclass
@@ -29,7 +29,11 @@ class _Producer:
     lane: Lane
     sizes: Sizes
     started: float = field(default_factory=time.perf_counter)
+    first: int = 0
     failure: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.first = self.lane.stream.following
 
     @property
     def total(self) -> int:
@@ -40,7 +44,7 @@ class _Producer:
         return self.started + self.sizes.paced_seconds
 
     def due(self, number: int) -> float:
-        return self.started + number / self.sizes.pace
+        return self.started + (number - self.first) / self.sizes.pace
 
     def run(self) -> None:
         try:
@@ -93,6 +97,7 @@ class Paced:
         return results
 
     def _one(self, lane: Lane, arena: Arena) -> Result:
+        work.settle_in(lane, arena.sizes)
         with disturbances.held_snapshot(lane.dsn):
             session = lane.contestant.open(lane.dsn, lane.case.queues)
             try:
