@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Annotated
+
 import typer
 
-from penstock.cli.arguments import TopicName, Yes
+from penstock.cli.arguments import TopicName, Yes, duration_option
 from penstock.cli.command import command
 from penstock.cli.output import fields
 from penstock.cli.session import Session
@@ -19,9 +22,16 @@ app = typer.Typer(
 
 
 @command(app, example="penstock topic create orders")
-def create(session: Session, topic: TopicName) -> None:
+def create(
+    session: Session,
+    topic: TopicName,
+    retention: Annotated[
+        timedelta | None,
+        duration_option("--retention", help="Keep messages that every queue has read so long."),
+    ] = None,
+) -> None:
     """Create a topic; one that exists already is left as it is."""
-    number = session.run(calls.create_topic(topic))
+    number = session.run(calls.create_topic(topic, retention=retention))
     session.output.done({"id": number, "name": topic}, f"topic {topic} is ready")
 
 

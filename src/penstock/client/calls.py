@@ -92,8 +92,9 @@ class Call(Generic[T]):
 # Topics
 
 
-def create_topic(topic: str) -> Call[TopicId]:
-    return Call("select penstock.create_topic(%s)", (topic,), one(TopicId))
+def create_topic(topic: str, *, retention: timedelta | None = None) -> Call[TopicId]:
+    options, values = _given(("retention => %s::interval", retention))
+    return Call(f"select penstock.create_topic(%s{options})", (topic, *values), one(TopicId))
 
 
 def delete_topic(topic: str) -> Call[None]:
@@ -129,8 +130,8 @@ def create_queue(
         ("keep_alive_seconds => %s::int", _seconds(keep_alive)),
         ("ordering => %s", ordering and ordering.value),
         ("start_at => %s", _start(start_at)),
-        ("retry_base_seconds => %s", _exact_seconds(retry_base)),
-        ("retry_cap_seconds => %s", _exact_seconds(retry_cap)),
+        ("retry_base_seconds => %s::numeric", _exact_seconds(retry_base)),
+        ("retry_cap_seconds => %s::numeric", _exact_seconds(retry_cap)),
         ("retention => %s::interval", retention),
         ("filter => %s::jsonb", None if filter is None else _json(filter)),
         ("notify => %s", notify and notify.value),

@@ -1,0 +1,117 @@
+"""The demo: it ends by itself, its figures add up, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.cli.demo import audit, screen, story
+from penstock.cli.demo.stage import PREFIX, Stage, build, sweep
+from tests.acceptance.commandline import CommandLine
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tests.fixtures.databases import Connect, Database
+
+
+@pytest.fixture
+def penstock(database: Database) -> CommandLine:
+    return CommandLine(database.dsn)
+
+
+def demo_topics(db: psycopg.Connection[Any]) -> list[str]:
+    rows = db.execute("select name from penstock.list_topics()").fetchall()
+    return [name for (name,) in rows if name.startswith(PREFIX)]
+
+
+def test_the_demo_adds_up_and_cleans_up(penstock: CommandLine, db: psycopg.Connection[Any]):
+    started = time.monotonic()
+    report = penstock.ok("demo", "--json").json
+    assert time.monotonic() - started < 60
+    assert report["ok"] is True
+    assert all(finding["ok"] for finding in report["findings"])
+    queues = {line["queue"]: line for line in report["queues"]}
+    assert queues.keys() == {"billing", "shipping", "analytics"}
+    for line in queues.values():
+        assert line["published"] == line["done"] + line["dead"] > 1000
+        assert 0 < line["p50_ms"] <= line["p95_ms"] <= line["p99_ms"]
+    assert queues["billing"]["dead"] == 1
+    assert queues["billing"]["retried"] > 10
+    assert demo_topics(db) == []
+
+
+def test_without_a_terminal_it_prints_the_summary_only(penstock: CommandLine):
+    ran = penstock.ok("demo")
+    assert "\x1b" not in ran.out
+    assert ran.out.count("billing: ") == 2
+    assert "✗" not in ran.out
+    assert "overtook" in ran.out
+    assert "Try next:" in ran.out
+
+
+def test_what_it_says_to_try_next_works(penstock: CommandLine):
+    for step in screen.STEPS:
+        penstock.ok(*shlex.split(step))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+def test_an_interrupted_demo_cleans_up(
+    penstock: CommandLine, db: psycopg.Connection[Any], how: signal.Signals
+):
+    running = penstock.start("demo")
+    await_stream(running, db)
+    running.send_signal(how)
+    _, err = running.communicate(timeout=30)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert demo_topics(db) == []
+
+
+def test_left_overs_of_a_killed_demo_are_swept_by_the_next(
+    penstock: CommandLine, db: psycopg.Connection[Any]
+):
+    running = penstock.start("demo")
+    await_stream(running, db)
+    running.kill()
+    running.communicate(timeout=30)
+    assert len(demo_topics(db)) == 1
+    deadline = time.monotonic() + 30
+    # The killed process's sessions end when the server notices.
+    while not sweep(db):
+        assert time.monotonic() < deadline
+    assert demo_topics(db) == []
+
+
+def test_a_demo_that_runs_is_not_swept(connect: Connect):
+    one, other = connect(), connect()
+    stage = Stage.invent()
+    build(one, stage)
+    assert sweep(other) == 0
+    assert demo_topics(other) == [stage.topic]
+    one.close()
+
+
+def test_a_message_that_went_missing_is_noticed(connect: Connect):
+    connection, stage, script = connect(), Stage.invent(), story.write()
+    build(connection, stage)
+    books = audit.collect(connection, script, stage, audit.Ledger())
+    assert not all(finding.ok for finding in audit.findings(books))
+
+
+def await_stream(running: Any, db: psycopg.Connection[Any]) -> None:
+    """Wait until the demo has built its stage and begun to publish."""
+    while not demo_topics(db):
+        assert running.poll() is None, running.communicate()
+    (topic,) = demo_topics(db)
+    while True:
+        row = db.execute(
+            "select count(*) from penstock.browse_messages(%s, 0, 1)", (f"{topic}-analytics",)
+        ).fetchone()
+        if row and row[0]:
+            return
+        assert running.poll() is None, running.communicate()
