@@ -170,6 +170,19 @@ def test_nested_use_in_one_process_is_counted(folder: Path) -> None:
     assert server_pid(folder) is None
 
 
+def test_forked_child_leaves_the_server_to_its_parent(folder: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from penstock import embedded; import psycopg\n"
+        "with embedded.server(Path(sys.argv[1])) as server:\n"
+        "    child = os.fork()\n"
+        "    if child:\n"
+        "        os.waitpid(child, 0)\n"
+        "        psycopg.connect(server.dsn).close()\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(folder)], check=True, timeout=60)
+    assert server_pid(folder) is None
+
+
 def test_killed_process_is_not_waited_for(folder: Path, user: Callable[..., User]) -> None:
     killed, leaving = user(), user()
     killed.joined()

@@ -5,6 +5,9 @@
 
 The first process to ask starts it, later ones share it, the last to leave stops it.  It listens on
 a Unix socket that only its owner can reach, and its data stays in the user's data folder.
+
+A process that is killed leaves no trace; if it was the last, the server idles until the next one
+takes it over.
 """
 
 from __future__ import annotations

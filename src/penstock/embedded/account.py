@@ -42,7 +42,7 @@ class Account:
     def own(self, path: Path) -> None:
         """Give a path to this account."""
         if self.lent:
-            os.chown(path, self.uid, self.gid)
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 def default_data_dir() -> Path:

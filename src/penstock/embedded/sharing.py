@@ -31,6 +31,7 @@ def share(
     place: Folder, patience: timedelta, start: Callable[[], None], stop: Callable[[], None]
 ) -> Iterator[None]:
     """Be one of the server's users: start it if need be, stop it if we are the last."""
+    me = os.getpid()
     with _opened(place, place.users_lock) as users:
         with _alone(place, patience):
             start()
@@ -38,9 +39,15 @@ def share(
         try:
             yield
         finally:
-            with _alone(place, patience):
-                if _try_alone(users):
-                    stop()
+            # A forked child has our lock in common with us, and leaves it to us.
+            if os.getpid() == me:
+                _leave(place, patience, users, stop)
+
+
+def _leave(place: Folder, patience: timedelta, users: int, stop: Callable[[], None]) -> None:
+    with _alone(place, patience):
+        if _try_alone(users):
+            stop()
 
 
 @contextmanager
