@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,13 @@ def draw(file: Path, titles: Mapping[str, str], results: Sequence[Result], about
     shown = [name for name in titles if any(_of(name, results))]
     rows = math.ceil(len(shown) / COLUMNS)
     size = (PANEL_INCHES[0] * COLUMNS, PANEL_INCHES[1] * rows)
-    figure, grid = plt.subplots(rows, COLUMNS, figsize=size, squeeze=False)
+    figure, grid = plt.subplots(rows, COLUMNS, figsize=size, squeeze=False, layout="constrained")
     panels = list(grid.flat)
     for axes, name in zip(panels, shown, strict=False):
         _panel(axes, titles[name], _of(name, results))
     for axes in panels[len(shown) :]:
         axes.set_axis_off()
     figure.suptitle(about)
-    figure.tight_layout()
     figure.savefig(file, dpi=110)
     plt.close(figure)
 
@@ -60,8 +60,11 @@ def _panel(axes: Axes, title: str, results: Sequence[Result]) -> None:
     axes.set_ylabel("backend CPU, µs per message")
     if any(result.course for result in results):
         _lines(axes, results)
+    elif any(result.case.paced for result in results):
+        axes.set_ylabel("latency, ms")
+        _bars(axes, {result.contestant: _latency(result) for result in results})
     else:
-        _bars(axes, results)
+        _bars(axes, _costs(results))
     axes.legend(fontsize=7, ncols=2)
     axes.grid(axis="y", which="major", alpha=0.3)
 
@@ -75,16 +78,27 @@ def _lines(axes: Axes, results: Sequence[Result]) -> None:
         axes.plot(done, costs, marker=".", label=result.contestant, color=colour)
 
 
-def _bars(axes: Axes, results: Sequence[Result]) -> None:
-    cases = list(dict.fromkeys(result.case.label for result in results))
-    names = list(dict.fromkeys(result.contestant for result in results))
-    width = 0.85 / len(names)
-    for place, name in enumerate(names):
-        own = {
-            result.case.label: result.cpu_us or 0 for result in results if result.contestant == name
-        }
-        at = [cases.index(label) + (place - len(names) / 2 + 0.5) * width for label in own]
+def _latency(result: Result) -> dict[str, float]:
+    latency = result.latency
+    return asdict(latency) if latency else {}
+
+
+def _costs(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """CPU by contestant and case."""
+    costs: dict[str, dict[str, float]] = {}
+    for result in results:
+        costs.setdefault(result.contestant, {})[result.case.label] = result.cpu_us or 0
+    return costs
+
+
+def _bars(axes: Axes, values: Mapping[str, Mapping[str, float]]) -> None:
+    """A group of bars for each label, a bar in it for each contestant."""
+    groups = list(dict.fromkeys(label for own in values.values() for label in own))
+    width = 0.85 / len(values)
+    for place, (name, own) in enumerate(values.items()):
+        offset = (place - len(values) / 2 + 0.5) * width
+        at = [groups.index(label) + offset for label in own]
         bars = axes.bar(at, list(own.values()), width, label=name, color=COLOURS.get(name))
         axes.bar_label(bars, fmt="%.3g", fontsize=6, rotation=90, padding=2)
-    axes.set_xticks(range(len(cases)), cases)
+    axes.set_xticks(range(len(groups)), groups)
     axes.margins(y=0.25)
