@@ -1,0 +1,37 @@
+-- After a dump was restored into another cluster, where the transaction ids of the log mean nothing: stamp the log anew.
+-- Every queue keeps exactly its unread messages; a reader may see again what it read above its first unread message.
+-- Returns how many messages were stamped.  Locks: everything; stop all clients first.
+create or replace function penstock.rebase() returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_me     xid8 := pg_current_xact_id();
+    v_before pg_snapshot := format('%s:%s:', v_me, v_me);
+    v_after  pg_snapshot := format('%s:%s:', v_me::text::numeric + 1, v_me::text::numeric + 1);
+    v_queue  penstock_data.queues;
+    v_reader penstock_data.readers;
+    v_count  bigint;
+begin
+    lock table penstock_data.messages, penstock_data.receipts, penstock_data.positions, penstock_data.reader_positions,
+        penstock_data.claims, penstock_data.scheduled in access exclusive mode;
+    if (select i.xmin = c.incarnation_xid from penstock_data.settings c, penstock_data.incarnation i) then
+        raise notice 'this database is at home in this cluster: nothing to do';
+        return 0;
+    end if;
+    for v_queue in select * from penstock_data.queues q order by q.id loop
+        perform penstock_data.rebase_queue(v_queue, v_before, v_after);
+    end loop;
+    for v_reader in select * from penstock_data.readers r order by r.id loop
+        perform penstock_data.rebase_reader(v_reader, v_before, v_after);
+    end loop;
+    update penstock_data.messages m set xid = v_me;
+    get diagnostics v_count = row_count;
+    update penstock_data.receipts r set xid = v_me;
+    delete from penstock_data.incarnation;
+    insert into penstock_data.incarnation (cluster) select system_identifier from pg_control_system();
+    update penstock_data.settings set incarnation_xid = (select i.xmin from penstock_data.incarnation i);
+    return v_count;
+end
+$$;
+comment on function penstock.rebase() is 'Stamp the log anew after a restore into another cluster; keeps every unread message.';

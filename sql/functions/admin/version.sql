@@ -1,0 +1,11 @@
+-- The version of the installed schema.  Clients compare it with the one they were made for.
+create or replace function penstock.schema_version() returns int
+language sql immutable as $$ select 1 $$;
+comment on function penstock.schema_version() is 'The version of the installed schema.';
+
+-- Every error of Penstock's own: code, cause and cure.
+create or replace function penstock.error_codes() returns table (code text, name text, cause text, cure text)
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+    select e.code, e.name, e.cause, e.cure from penstock_data.error_codes e order by e.code
+$$;
+comment on function penstock.error_codes() is 'Every error of Penstock''s own: code, cause and cure.';

@@ -1,0 +1,40 @@
+-- Say that messages failed: they come back after delay_seconds, or else after the queue's backoff; with their attempts
+-- used up they become dead letters.  Returns the ids whose claim the token still held.  Locks: the claims.
+create or replace function penstock.nack_messages(
+    queue_name text, message_ids bigint[], token text, delay_seconds int default null, error text default null
+) returns setof bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if delay_seconds is not null then
+        perform penstock_data.check_range('delay_seconds', delay_seconds, 0, 31536000);
+    end if;
+    return query select * from penstock_data.give_up(queue_name, message_ids, token, 'failed', make_interval(secs => delay_seconds), error);
+end
+$$;
+comment on function penstock.nack_messages(text, bigint[], text, int, text) is 'Report failed messages: they are retried later, or die.';
+
+-- Say that a message failed.  False: the token no longer holds it, nothing was changed.
+create or replace function penstock.nack_message(
+    queue_name text, message_id bigint, token text, delay_seconds int default null, error text default null
+) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (select from penstock.nack_messages(queue_name, array[message_id], token, delay_seconds, error));
+end
+$$;
+comment on function penstock.nack_message(text, bigint, text, int, text) is 'Report a failed message: it is retried later, or dies.';
+
+-- Send a message to the dead letters at once, whatever its attempts: trying again is of no use.
+create or replace function penstock.bury_message(queue_name text, message_id bigint, token text, error text default null) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return exists (select from penstock_data.give_up(queue_name, array[message_id], token, 'dead', null, error));
+end
+$$;
+comment on function penstock.bury_message(text, bigint, text, text) is 'Make a claimed message a dead letter at once.';

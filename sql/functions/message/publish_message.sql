@@ -1,0 +1,61 @@
+-- Append a message to a topic, in the caller's transaction.  Returns its id, or with a dedupe key seen within its window
+-- the id of the first message, and then publishes nothing.
+-- Costs one insert, however many queues the topic has.  Locks: none, but publishers of one dedupe key wait for each other.
+-- Errors: PS001 unknown topic, PS005 and PS007 arguments, PS009 not permitted, PS010 rebase needed, PS013 log full.
+create or replace function penstock.publish_message(
+    topic_name text, payload jsonb, deliver_after timestamptz default null, headers jsonb default null, key text default null,
+    priority int default 0, expires_at timestamptz default null, dedupe_key text default null, correlation_id text default null,
+    tenant_id text default null, dedupe_window interval default null
+) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_variable
+declare
+    v_topic   record;
+    v_now     timestamptz;
+    v_delayed timestamptz;
+    v_first   bigint;
+    v_id      bigint;
+begin
+    select * into v_topic from penstock_data.topic_named(topic_name);
+    if v_topic.ready is not true then
+        perform penstock_data.check_topic(topic_name);
+    end if;
+    v_now := clock_timestamp() + v_topic.clock_shift;
+    perform penstock_data.check_message(payload, deliver_after, headers, key, priority, expires_at,
+        dedupe_key, correlation_id, tenant_id, v_topic.max_payload_bytes, v_now);
+    v_delayed := case when deliver_after > v_now then deliver_after end;
+
+    if dedupe_key is not null then
+        perform pg_current_xact_id();       -- an id is drawn after its xid: see penstock_data.messages
+        v_id := nextval('penstock_data.message_id');
+        v_first := penstock_data.claim_dedupe_key(v_topic.id, dedupe_key, v_id, coalesce(dedupe_window, v_topic.dedupe_window), v_now);
+        if v_first is not null then
+            return v_first;
+        end if;
+        insert into penstock_data.messages (
+            id, topic_id, published_at, segment, priority, deliver_after, expires_at, flagged,
+            key, correlation_id, tenant_id, dedupe_key, payload, headers)
+        values (
+            v_id, v_topic.id, v_now, v_topic.segment, priority, v_delayed, expires_at, priority <> 0 or v_delayed is not null,
+            key, correlation_id, tenant_id, dedupe_key, payload, headers);
+    else
+        insert into penstock_data.messages (
+            topic_id, published_at, segment, priority, deliver_after, expires_at, flagged,
+            key, correlation_id, tenant_id, payload, headers)
+        values (
+            v_topic.id, v_now, v_topic.segment, priority, v_delayed, expires_at, priority <> 0 or v_delayed is not null,
+            key, correlation_id, tenant_id, payload, headers)
+        returning id into v_id;
+    end if;
+
+    if v_topic.awaited or v_topic.always <> '{}' then
+        perform penstock_data.wake_topic(v_topic.id, v_topic.always, v_id);
+    end if;
+    return v_id;
+end
+$$;
+comment on function penstock.publish_message(text, jsonb, timestamptz, jsonb, text, int, timestamptz, text, text, text, interval) is
+    'Append a message to a topic, in the caller''s transaction; returns its id.';

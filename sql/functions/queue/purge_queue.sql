@@ -1,0 +1,43 @@
+-- Drop everything a queue holds that is not done: unread, scheduled and claimed messages.  Dead letters and history stay.
+-- Returns how many messages were dropped.  Tokens of earlier claims are void.  Locks: the queue's claim lock.
+create or replace function penstock.purge_queue(queue_name text) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue penstock_data.queues;
+    v_start penstock_data.positions;
+    v_count bigint;
+begin
+    perform penstock_data.check_queue(queue_name);
+    select * into v_queue from penstock_data.queues q where q.name = queue_name;
+    perform pg_advisory_xact_lock(1346719315, (v_queue.id & 2147483647)::int);
+    select c.pending + c.processing into v_count from penstock_data.count_queue(v_queue.id) c;
+    perform penstock_data.clear_queue(v_queue.id);
+    v_start := penstock_data.start_position(v_queue, true);
+    select p.seq + 1, p.turn into v_start.seq, v_start.turn from penstock_data.position_of(v_queue.id) p;
+    insert into penstock_data.positions select v_start.*;
+    return v_count;
+end
+$$;
+comment on function penstock.purge_queue(text) is 'Drop every message of a queue that is not done; returns how many.';
+
+-- Drop all messages of all topics, with claims, dead letters and history.  For tests.  Topics and queues stay.
+create or replace function penstock.purge_all_messages() returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue text;
+begin
+    perform penstock.cleanup_expired_exclusive_queues();
+    for v_queue in select q.name from penstock_data.queues q order by q.id loop
+        perform penstock.purge_queue(v_queue);
+    end loop;
+    delete from penstock_data.dead_letters;
+    delete from penstock_data.dedupe_keys;
+    delete from penstock_data.receipts;
+    delete from penstock_data.messages;
+end
+$$;
+comment on function penstock.purge_all_messages() is 'Drop all messages of all topics; topics and queues stay.';

@@ -1,0 +1,27 @@
+-- When a claim may next find something: now when messages wait, else the next due time or claim's end; null when the
+-- queue holds nothing.  For consumers that sleep.
+create or replace function penstock.get_next_visible_time(queue_name text) returns timestamptz
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_queue_id bigint := penstock_data.queue_id(queue_name);
+    v_position penstock_data.positions;
+    v_now      timestamptz := penstock_data.clock();
+begin
+    if exists (select from penstock_data.unread_messages(v_queue_id)) then
+        return v_now;
+    end if;
+    select * into v_position from penstock_data.position_of(v_queue_id);
+    return least(
+        (select min(s.visible_at)
+         from unnest(coalesce(v_position.levels, '{0}')) as level(priority)
+         cross join lateral (
+             select s.visible_at from penstock_data.scheduled s
+             where s.queue_id = v_queue_id and s.priority = level.priority and s.rank is null
+             order by s.visible_at limit 1) s),
+        (select v_now from penstock_data.scheduled s where s.queue_id = v_queue_id and s.rank is not null limit 1),
+        (select c.deadline from penstock_data.claims c where c.queue_id = v_queue_id order by c.deadline limit 1));
+end
+$$;
+comment on function penstock.get_next_visible_time(text) is 'When a claim may next find something; null when the queue is empty.';

@@ -1,0 +1,98 @@
+-- Install Penstock, install it again, or upgrade it: psql "$DSN" -f sql/install.sql, from any folder.
+-- Tables keep their content; functions and views are replaced whole.
+\set ON_ERROR_STOP on
+set client_min_messages = warning;
+begin;
+
+\ir schema.sql
+
+-- What is stored
+\ir tables/settings.sql
+\ir tables/error_codes.sql
+\ir tables/topics.sql
+\ir tables/queues.sql
+\ir tables/messages.sql
+\ir tables/positions.sql
+\ir tables/claims.sql
+\ir tables/scheduled.sql
+\ir tables/lanes.sql
+\ir tables/receipts.sql
+\ir tables/dead_letters.sql
+\ir tables/segments.sql
+\ir tables/dedupe_keys.sql
+\ir tables/waiting.sql
+\ir tables/readers.sql
+\ir tables/types.sql
+
+-- How it works inside
+\ir internal/errors.sql
+\ir internal/clock.sql
+\ir internal/lookups.sql
+\ir internal/locks.sql
+\ir internal/windows.sql
+\ir internal/wakeups.sql
+\ir internal/publishing.sql
+\ir internal/queue_settings.sql
+\ir internal/levels.sql
+\ir internal/start_positions.sql
+\ir internal/lanes.sql
+\ir internal/read_log.sql
+\ir internal/put_back.sql
+\ir internal/schedule.sql
+\ir internal/pick_scheduled.sql
+\ir internal/claiming.sql
+\ir internal/give_up.sql
+\ir internal/contents.sql
+\ir internal/history.sql
+\ir internal/dead_letters.sql
+\ir internal/readers.sql
+\ir internal/segments.sql
+\ir internal/housekeeping.sql
+\ir internal/rebasing.sql
+
+-- What people look at
+\ir views/views.sql
+
+-- What people call
+\ir functions/topic/create_topic.sql
+\ir functions/topic/delete_topic.sql
+\ir functions/topic/list_topics.sql
+\ir functions/topic/grant_topic.sql
+\ir functions/queue/create_queue.sql
+\ir functions/queue/delete_queue.sql
+\ir functions/queue/extend_queue_keep_alive.sql
+\ir functions/queue/list_queues.sql
+\ir functions/queue/purge_queue.sql
+\ir functions/queue/cleanup_queue_messages.sql
+\ir functions/queue/grant_queue.sql
+\ir functions/queue/wait.sql
+\ir functions/message/publish_message.sql
+\ir functions/message/publish_messages.sql
+\ir functions/message/bulk.sql
+\ir functions/message/consume_messages_batch.sql
+\ir functions/message/consume_message.sql
+\ir functions/message/ack.sql
+\ir functions/message/nack.sql
+\ir functions/message/release.sql
+\ir functions/message/extend.sql
+\ir functions/message/browse_messages.sql
+\ir functions/dead_letter/list_dlq_messages.sql
+\ir functions/dead_letter/requeue_dlq_messages.sql
+\ir functions/dead_letter/purge_dlq.sql
+\ir functions/reader/create_reader.sql
+\ir functions/reader/read_window.sql
+\ir functions/stats/get_queue_statistics.sql
+\ir functions/stats/message_state.sql
+\ir functions/stats/get_next_visible_time.sql
+\ir functions/stats/key_counts.sql
+\ir functions/admin/version.sql
+\ir functions/admin/configure.sql
+\ir functions/admin/maintain.sql
+\ir functions/admin/rebase.sql
+\ir functions/admin/health.sql
+
+-- Who may
+\ir roles.sql
+
+commit;
+reset client_min_messages;

@@ -1,0 +1,98 @@
+-- What a queue has not read yet, for counting and looking; claims use narrower statements of their own.
+create or replace function penstock_data.unread_messages(p_queue_id bigint) returns setof penstock_data.messages
+language plpgsql stable rows 1000 as $$
+declare
+    v_queue    penstock_data.queues;
+    v_position penstock_data.positions;
+begin
+    select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
+    select * into v_position from penstock_data.position_of(p_queue_id);
+    return query
+    select m.*
+    from penstock_data.messages m
+    where m.segment > 0 and m.topic_id = v_queue.topic_id
+      and (m.xid >= pg_snapshot_xmin(v_position.window_from) or m.xid >= pg_snapshot_xmin(v_position.flagged_from))
+      and case
+          when m.flagged and v_queue.ordering <> 'fifo' then
+              not pg_visible_in_snapshot(m.xid, coalesce(v_position.flagged_to, v_position.flagged_from))
+              or v_position.flagged_to is not null and not pg_visible_in_snapshot(m.xid, v_position.flagged_from)
+                 and (m.xid, m.id) > (v_position.flagged_xid, v_position.flagged_id)
+          else
+              not pg_visible_in_snapshot(m.xid, v_position.window_to)
+              or v_position.last_id is not null and not pg_visible_in_snapshot(m.xid, v_position.window_from)
+                 and case when v_queue.direct then (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                     else m.id > v_position.last_id end
+          end
+      and penstock_data.matches(v_queue.filter, m.headers, m.payload)
+      and (v_queue.starts_at is null or m.published_at >= v_queue.starts_at);
+end
+$$;
+
+-- Messages of a queue that have a place of their own: scheduled, or behind the head of their lane.
+create or replace function penstock_data.scheduled_messages(p_queue_id bigint)
+returns table (message_id bigint, visible_at timestamptz, attempt int)
+language sql stable rows 100 as $$
+    select s.message_id, s.visible_at, s.attempt from penstock_data.scheduled s where s.queue_id = p_queue_id
+    union all
+    select b.message_id, b.visible_at, 0 from penstock_data.backlog b where b.queue_id = p_queue_id
+$$;
+
+-- Messages of a queue that are claimed, one row each.
+create or replace function penstock_data.claimed_messages(p_queue_id bigint)
+returns table (message_id bigint, attempt int, token text, deadline timestamptz, claimed_at timestamptz)
+language sql stable rows 100 as $$
+    select u.id, coalesce(u.attempt, 1), c.token, c.deadline, c.claimed_at
+    from penstock_data.claims c cross join lateral unnest(c.message_ids, c.attempts) as u(id, attempt)
+    where c.queue_id = p_queue_id
+$$;
+
+-- Messages of a queue that are done, one row each, as far as history goes.
+create or replace function penstock_data.done_messages(p_queue_id bigint)
+returns table (message_id bigint, attempt int, token text, outcome text, claimed_at timestamptz, ended_at timestamptz)
+language sql stable rows 1000 as $$
+    select u.id, coalesce(u.attempt, case when r.outcome = 'acked' then 1 else 0 end), r.token, r.outcome, r.claimed_at, r.ended_at
+    from penstock_data.receipts r cross join lateral unnest(r.message_ids, r.attempts) as u(id, attempt)
+    where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed')
+$$;
+
+-- The accounting of a queue: unread + scheduled + claimed + done + dead = published since it began.
+create or replace function penstock_data.count_queue(p_queue_id bigint)
+returns table (
+    unread bigint, scheduled bigint, pending bigint, processing bigint, completed bigint, dead bigint, oldest_pending_at timestamptz
+)
+language sql stable rows 1 as $$
+    select u.count, s.count, u.count + s.count, c.count, d.count, l.count, least(u.oldest, s.oldest)
+    from
+        (select count(*), min(m.published_at) as oldest from penstock_data.unread_messages(p_queue_id) m) u,
+        (select count(*), min(m.published_at) as oldest
+         from penstock_data.scheduled_messages(p_queue_id) s
+         join penstock_data.queues q on q.id = p_queue_id
+         join penstock_data.messages m on m.topic_id = q.topic_id and m.id = s.message_id) s,
+        (select coalesce(sum(cardinality(c.message_ids)), 0)::bigint as count from penstock_data.claims c where c.queue_id = p_queue_id) c,
+        (select coalesce(sum(cardinality(r.message_ids)), 0)::bigint as count from penstock_data.receipts r
+         where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed')) d,
+        (select count(*) from penstock_data.dead_letters l where l.queue_id = p_queue_id) l
+$$;
+
+-- Every message of a queue with its status, as the view queue_messages shows it.  Security definer, because a view runs
+-- its functions with the rights of whoever looks.
+create or replace function penstock_data.queue_messages(p_queue_id bigint)
+returns table (
+    message_id bigint, status text, vt timestamptz, consumer_token text, delivery_attempts int, created_at timestamptz,
+    completed_at timestamptz
+)
+language sql stable security definer set search_path = pg_catalog, pg_temp rows 1000 as $$
+    select u.id, 'pending', u.deliver_after, null::text, 0, u.published_at, null::timestamptz
+    from penstock_data.unread_messages(p_queue_id) u
+    union all
+    select s.message_id, 'pending', s.visible_at, null, s.attempt, m.published_at, null
+    from penstock_data.scheduled_messages(p_queue_id) s
+    join penstock_data.queues q on q.id = p_queue_id
+    left join penstock_data.messages m on m.topic_id = q.topic_id and m.id = s.message_id
+    union all
+    select c.message_id, 'processing', c.deadline, c.token, c.attempt, c.claimed_at, null
+    from penstock_data.claimed_messages(p_queue_id) c
+    union all
+    select d.message_id, 'completed', null, d.token, d.attempt, coalesce(d.claimed_at, d.ended_at), d.ended_at
+    from penstock_data.done_messages(p_queue_id) d
+$$;

@@ -1,0 +1,46 @@
+-- Does a receipt free a lane that no claim has learnt of yet?
+create or replace function penstock_data.frees_a_lane(p_receipt penstock_data.receipts) returns boolean
+language sql stable as $$
+    select p_receipt.lanes is not null and exists (
+        select from penstock_data.position_of(p_receipt.queue_id) p
+        where p.receipts_from is not null and not pg_visible_in_snapshot(p_receipt.xid, p.receipts_from))
+$$;
+
+-- Delete the receipts of done messages of a queue.  Receipts that free a lane and were not applied yet stay.
+create or replace function penstock_data.forget_done(p_queue_id bigint) returns int
+language sql as $$
+    with gone as (
+        delete from penstock_data.receipts r
+        where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed') and not penstock_data.frees_a_lane(r)
+        returning cardinality(r.message_ids) as count
+    )
+    select coalesce(sum(g.count), 0)::int from gone g
+$$;
+
+-- Deleting completed rows through the view queue_messages: the message leaves its receipt.
+create or replace function penstock_data.delete_queue_message() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if old.status <> 'completed' then
+        perform penstock_data.fail('PS005', format('message %s is %s in this queue; only completed rows can be deleted, see penstock.purge_queue()', old.message_id, old.status));
+    end if;
+    with receipt as materialized (
+        select r.ctid, r.tableoid, r.segment from penstock_data.receipts r
+        where r.queue_id = old.queue_id and r.outcome in ('acked', 'lapsed') and r.ended_at = old.completed_at
+          and old.message_id = any (r.message_ids)
+        limit 1
+    ), shrunk as (
+        update penstock_data.receipts r
+        set message_ids = array_remove(r.message_ids, old.message_id),
+            attempts = case when r.attempts is not null then
+                r.attempts[:array_position(r.message_ids, old.message_id) - 1] || r.attempts[array_position(r.message_ids, old.message_id) + 1:] end
+        from receipt x
+        where r.segment = x.segment and r.ctid = x.ctid and cardinality(r.message_ids) > 1
+    )
+    delete from penstock_data.receipts r using receipt x
+    where r.segment = x.segment and r.ctid = x.ctid and cardinality(r.message_ids) = 1;
+    return old;
+end
+$$;

@@ -1,0 +1,143 @@
+-- fifo: messages enter their lanes in the order given.  The first of a lane with nothing before it is scheduled, the
+-- others wait in the backlog.  Returns how many can be claimed.  Under the queue's lock.
+create or replace function penstock_data.enter_lanes(p_queue_id bigint, p_entries penstock_data.entry[], p_now timestamptz)
+returns int
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_heads int;
+begin
+    with entries as materialized (
+        select e.message_id, coalesce(e.lane, '') as lane, e.priority, greatest(e.visible_at, p_now) as visible_at, e.history, e.place,
+            row_number() over (partition by coalesce(e.lane, '') order by e.place) as nth
+        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
+    ), lanes as materialized (
+        select e.lane, l.seq, coalesce(l.busy, false) as busy, coalesce(l.last_rank, 0) as last_rank
+        from (select distinct lane from entries) e
+        left join lateral (
+            select l.seq, l.busy, l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
+    ), heads as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
+        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
+        from entries e join lanes l on l.lane = e.lane
+        where e.nth = 1 and not l.busy
+        order by e.place
+        returning 1
+    ), behind as (
+        insert into penstock_data.backlog (queue_id, lane, message_id, visible_at, priority, history)
+        select p_queue_id, e.lane, e.message_id, e.visible_at, e.priority, e.history
+        from entries e join lanes l on l.lane = e.lane
+        where e.nth > 1 or l.busy
+        order by e.place
+    ), superseded as (
+        delete from penstock_data.lanes l using lanes o
+        where not o.busy and l.queue_id = p_queue_id and l.lane = o.lane and l.seq = o.seq
+    ), busy as (
+        insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
+        select p_queue_id, l.lane, true, l.last_rank, p_now from lanes l where not l.busy
+    )
+    select count(*) into v_heads from heads;
+    return v_heads;
+end
+$$;
+
+-- fifo: the heads of these lanes are done.  The next of each lane is scheduled, behind the keys already waiting.
+create or replace function penstock_data.free_lanes(p_queue_id bigint, p_lanes text[], p_now timestamptz) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    with lanes as materialized (
+        select f.lane, l.seq, l.last_rank, b.rank, b.message_id, b.visible_at, b.priority, b.history
+        from unnest(p_lanes) as f(lane)
+        cross join lateral (
+            select l.seq, l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = f.lane order by l.seq desc limit 1) l
+        left join lateral (
+            select b.* from penstock_data.backlog b
+            where b.queue_id = p_queue_id and b.lane = f.lane and b.rank > l.last_rank order by b.rank limit 1) b on true
+    ), heads as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
+        select p_queue_id, l.message_id, greatest(l.visible_at, p_now), l.priority, l.lane, l.history
+        from lanes l where l.message_id is not null
+    ), promoted as (
+        delete from penstock_data.backlog b using lanes l
+        where b.queue_id = p_queue_id and b.lane = l.lane and b.rank = l.rank
+    ), superseded as (
+        delete from penstock_data.lanes o using lanes l
+        where o.queue_id = p_queue_id and o.lane = l.lane and o.seq = l.seq
+    )
+    insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
+    select p_queue_id, l.lane, l.message_id is not null, coalesce(l.rank, l.last_rank), p_now from lanes l;
+end
+$$;
+
+-- fifo: learn from the receipts which lanes are free.  Only a claim changes lanes, so an ack inside a long transaction
+-- never blocks anybody, and no order of commits loses a lane: receipts are read in windows, like the log.
+create or replace function penstock_data.apply_receipts(
+    p_position penstock_data.positions, p_snapshot pg_snapshot, p_now timestamptz
+) returns penstock_data.positions
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_from  pg_snapshot := p_position.receipts_from;
+    v_late  xid8[] := penstock_data.late_xids(v_from, p_snapshot);
+    v_open  xid8[] := penstock_data.open_xids(p_snapshot);
+    v_lanes text[];
+begin
+    v_lanes := array(
+        select distinct u.lane
+        from (
+            select r.lanes from penstock_data.receipts r
+            where r.queue_id = p_position.queue_id and r.xid = any (v_late)
+              and r.lanes is not null and r.outcome in ('acked', 'dead', 'lapsed')
+            union all
+            select r.lanes from penstock_data.receipts r
+            where r.queue_id = p_position.queue_id
+              and r.xid >= pg_snapshot_xmax(v_from) and r.xid < pg_snapshot_xmax(p_snapshot) and r.xid <> all (v_open)
+              and r.lanes is not null and r.outcome in ('acked', 'dead', 'lapsed')
+        ) r cross join lateral unnest(r.lanes) as u(lane));
+    if v_lanes <> '{}' then
+        perform penstock_data.free_lanes(p_position.queue_id, v_lanes, p_now);
+        p_position.receipts_from := p_snapshot;
+    end if;
+    return p_position;
+end
+$$;
+
+-- fair: give messages their turns.  A key's messages follow each other, so a busy key gets later turns than a quiet one.
+-- A message without a key is its own key.  Returns how many can be claimed.  Under the queue's lock.
+create or replace function penstock_data.take_turns(
+    p_queue_id bigint, p_entries penstock_data.entry[], p_turn bigint, p_now timestamptz
+) returns int
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_ranked int;
+begin
+    with entries as materialized (
+        select e.*, row_number() over (partition by e.lane order by e.place) as nth
+        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
+        where e.visible_at <= p_now
+    ), lanes as materialized (
+        select e.lane, l.seq, greatest(p_turn, l.last_rank + 1) as next_rank, e.count
+        from (select lane, count(*) from entries where lane is not null group by lane) e
+        left join lateral (
+            select l.seq, l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
+    ), delayed as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
+        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
+        from unnest(p_entries) e where e.visible_at > p_now
+    ), ranked as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, rank, priority, lane, history)
+        select p_queue_id, e.message_id, e.visible_at, coalesce(l.next_rank + e.nth - 1, p_turn), e.priority, e.lane, e.history
+        from entries e left join lanes l on l.lane = e.lane
+        returning 1
+    ), superseded as (
+        delete from penstock_data.lanes o using lanes l
+        where o.queue_id = p_queue_id and o.lane = l.lane and o.seq = l.seq
+    ), newest as (
+        insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
+        select p_queue_id, l.lane, false, l.next_rank + l.count - 1, p_now from lanes l
+    )
+    select count(*) into v_ranked from ranked;
+    return v_ranked;
+end
+$$;

@@ -1,0 +1,18 @@
+-- Claims on one queue take turns.  False: somebody else kept the lock longer than settings.lock_wait, so claim nothing.
+-- The lock ends with the transaction; the caller tries pg_try_advisory_xact_lock itself first, this is the slow way.
+create or replace function penstock_data.await_queue_lock(p_queue_id bigint) returns boolean
+language plpgsql as $$
+declare
+    v_before text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', greatest(1, extract(epoch from s.lock_wait) * 1000)::int::text, true)
+    from penstock_data.settings s;
+    begin
+        perform pg_advisory_xact_lock(1346719315, (p_queue_id & 2147483647)::int);
+    exception when lock_not_available then
+        return false;       -- the failed block has put lock_timeout back
+    end;
+    perform set_config('lock_timeout', v_before, true);
+    return true;
+end
+$$;

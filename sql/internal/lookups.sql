@@ -1,0 +1,121 @@
+-- What every call on a queue needs, in one indexed look: the queue, the clock, and whether anything stands in the way.
+-- Plain SQL, stable and without settings of its own, so that the planner puts it into the calling statement.
+create or replace function penstock_data.queue_named(p_name text)
+returns table (
+    id bigint, topic_id bigint, ordering text, direct boolean, max_delivery_attempts int, retry_base interval,
+    retry_cap interval, retention interval, filter jsonb, starts_at timestamptz, notify text,
+    clock_shift interval, receipt_segment int, ready boolean
+)
+language sql stable as $$
+    select
+        q.id, q.topic_id, q.ordering, q.direct, q.max_delivery_attempts, q.retry_base,
+        q.retry_cap, q.retention, q.filter, q.starts_at, q.notify,
+        s.clock_shift, s.receipt_segment,
+        i.xmin = s.incarnation_xid and q.consumers is null and not q.exclusive
+    from penstock_data.queues q, penstock_data.settings s, penstock_data.incarnation i
+    where q.name = p_name
+$$;
+
+-- The same for a topic; awaited tells whether somebody sleeps on it.
+create or replace function penstock_data.topic_named(p_name text)
+returns table (
+    id bigint, segment int, clock_shift interval, max_payload_bytes int, dedupe_window interval,
+    always text[], awaited boolean, ready boolean
+)
+language sql stable as $$
+    select
+        t.id, s.message_segment, s.clock_shift, s.max_payload_bytes, s.dedupe_window, t.always,
+        exists (
+            select from penstock_data.waiting w
+            where w.topic_id = t.id and w.until > clock_timestamp() + s.clock_shift
+        ),
+        i.xmin = s.incarnation_xid and t.publishers is null and not s.log_is_full
+    from penstock_data.topics t, penstock_data.settings s, penstock_data.incarnation i
+    where t.name = p_name
+$$;
+
+-- Who is calling: the role they took on, or else the login.  Inside our functions current_user is the owner.
+create or replace function penstock_data.caller() returns name
+language sql stable as $$
+    select coalesce(nullif(current_setting('role'), 'none'), session_user)::name
+$$;
+
+-- May the caller use something reserved for these roles?
+create or replace function penstock_data.is_permitted(p_roles name[]) returns boolean
+language sql stable as $$
+    select p_roles is null
+        or exists (
+            select from pg_roles r
+            where (r.rolname = any (p_roles) or r.rolname = 'penstock_admin')
+              and pg_has_role(penstock_data.caller(), r.oid, 'member')
+        )
+$$;
+
+-- Raise when the log's transaction ids belong to another cluster.
+create or replace function penstock_data.check_incarnation() returns void
+language plpgsql as $$
+begin
+    if not (select i.xmin = s.incarnation_xid from penstock_data.settings s, penstock_data.incarnation i) then
+        perform penstock_data.fail('PS010', 'this database was restored from another cluster');
+    end if;
+end
+$$;
+
+-- Why a queue is not ready: raise the error, or return quietly when the caller is let through.
+create or replace function penstock_data.check_queue(p_name text) returns void
+language plpgsql as $$
+declare
+    v_queue record;
+begin
+    perform penstock_data.check_name('queue', p_name);
+    select q.id, q.consumers, q.exclusive, k.until into v_queue
+    from penstock_data.queues q left join penstock_data.keep_alives k on k.queue_id = q.id
+    where q.name = p_name;
+    if not found then
+        perform penstock_data.fail('PS002', format('queue %L does not exist', p_name));
+    elsif v_queue.exclusive and v_queue.until <= penstock_data.clock() then
+        perform penstock_data.fail('PS008', format('exclusive queue %L ended at %s', p_name, v_queue.until));
+    elsif not penstock_data.is_permitted(v_queue.consumers) then
+        perform penstock_data.fail('PS009', format('role %I may not use queue %L', penstock_data.caller(), p_name));
+    end if;
+    perform penstock_data.check_incarnation();
+end
+$$;
+
+-- Why a topic is not ready: raise the error, or return quietly when the caller is let through.
+create or replace function penstock_data.check_topic(p_name text) returns void
+language plpgsql as $$
+declare
+    v_topic penstock_data.topics;
+begin
+    perform penstock_data.check_name('topic', p_name);
+    select * into v_topic from penstock_data.topics t where t.name = p_name;
+    if not found then
+        perform penstock_data.fail('PS001', format('topic %L does not exist', p_name));
+    elsif not penstock_data.is_permitted(v_topic.publishers) then
+        perform penstock_data.fail('PS009', format('role %I may not publish to topic %L', penstock_data.caller(), p_name));
+    elsif (select s.log_is_full from penstock_data.settings s) then
+        perform penstock_data.fail('PS013', 'the log is full, nothing is published until it shrinks');
+    end if;
+    perform penstock_data.check_incarnation();
+end
+$$;
+
+-- The id of a queue that exists, for calls that are not in a hurry.
+create or replace function penstock_data.queue_id(p_name text) returns bigint
+language plpgsql as $$
+begin
+    perform penstock_data.check_queue(p_name);
+    return (select q.id from penstock_data.queues q where q.name = p_name);
+end
+$$;
+
+-- Refuse a role that does not exist.
+create or replace function penstock_data.check_role(p_role name) returns void
+language plpgsql as $$
+begin
+    if not exists (select from pg_roles r where r.rolname = p_role) then
+        perform penstock_data.fail('PS005', format('role %I does not exist', p_role));
+    end if;
+end
+$$;

@@ -1,0 +1,137 @@
+-- Does a message pass a queue's filter?
+create or replace function penstock_data.matches(p_filter jsonb, p_headers jsonb, p_payload jsonb) returns boolean
+language sql immutable as $$
+    select p_filter is null
+        or (not p_filter ? 'headers' or coalesce(p_headers, '{}') @> (p_filter -> 'headers'))
+       and (not p_filter ? 'payload' or p_payload @> (p_filter -> 'payload'))
+$$;
+
+-- Put messages into the schedule by the queue's ordering.  Returns how many can be claimed.  Under the queue's lock.
+create or replace function penstock_data.place(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_entries penstock_data.entry[], p_now timestamptz
+) returns int
+language plpgsql as $$
+declare
+    v_ready int;
+begin
+    case p_queue.ordering
+        when 'fifo' then
+            return penstock_data.enter_lanes(p_queue.id, p_entries, p_now);
+        when 'fair' then
+            return penstock_data.take_turns(p_queue.id, p_entries, p_position.turn, p_now);
+        else
+            with placed as (
+                insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, history)
+                select p_queue.id, e.message_id, greatest(e.visible_at, p_position.floor), e.priority, e.history
+                from unnest(p_entries) e
+                returning visible_at
+            )
+            select count(*) into v_ready from placed p where p.visible_at <= p_now;
+            return v_ready;
+    end case;
+end
+$$;
+
+-- Messages read from the log enter a queue: those that are not for it are passed over, those whose time is over lapse,
+-- the others are placed.  Under the queue's lock.
+create or replace function penstock_data.admit(
+    p_queue penstock_data.queues, inout p_position penstock_data.positions, p_ids bigint[], p_now timestamptz, out ready int
+)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_entries penstock_data.entry[];
+    v_lapsed  bigint[];
+    v_levels  int[];
+begin
+    select
+        array_agg((m.id, m.key, m.priority, coalesce(m.deliver_after, p_now), null)::penstock_data.entry order by m.place)
+            filter (where m.lapsed is not true),
+        array_agg(m.id) filter (where m.lapsed),
+        array_agg(distinct m.priority)
+    into v_entries, v_lapsed, v_levels
+    from (
+        select m.id, m.key, m.priority, m.deliver_after, u.place,
+            least(m.expires_at, m.published_at + p_queue.retention) <= p_now as lapsed
+        from unnest(p_ids) with ordinality as u(id, place)
+        join penstock_data.messages m on m.topic_id = p_queue.topic_id and m.id = u.id
+        where penstock_data.matches(p_queue.filter, m.headers, m.payload)
+          and (p_queue.starts_at is null or m.published_at >= p_queue.starts_at)
+    ) m;
+    ready := 0;
+    p_position := penstock_data.with_levels(p_position, v_levels);
+    if v_lapsed is not null then
+        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
+        select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
+    end if;
+    if v_entries is not null then
+        ready := penstock_data.place(p_queue, p_position, v_entries, p_now);
+    end if;
+end
+$$;
+
+-- Queues that are not direct: bring the log into the schedule until p_wanted messages can be claimed or the log is used
+-- up.  Under the queue's lock.
+create or replace function penstock_data.schedule_log(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_wanted int
+) returns penstock_data.positions
+language plpgsql as $$
+declare
+    c_rounds   constant int := 50;      -- so that one claim moves 50,000 messages at most
+    v_opened   boolean := false;
+    v_read     penstock_data.pick;
+    v_admitted record;
+    v_ready    int := 0;
+begin
+    for v_round in 1 .. c_rounds loop
+        if p_position.last_id is null then
+            exit when v_opened;
+            v_opened := true;
+            v_read := penstock_data.read_by_id(p_queue, penstock_data.next_window(p_position));
+            exit when v_read.message_ids = '{}';    -- nothing new: the position stays as it was
+        else
+            v_read := penstock_data.read_by_id(p_queue, p_position);
+        end if;
+        p_position := v_read.position;
+        if v_read.message_ids <> '{}' then
+            select * into v_admitted from penstock_data.admit(p_queue, p_position, v_read.message_ids, p_now);
+            p_position := v_admitted.p_position;
+            v_ready := v_ready + v_admitted.ready;
+        end if;
+        exit when v_ready >= p_wanted;
+    end loop;
+    return p_position;
+end
+$$;
+
+-- Everything that a claim does before it picks: take back what expired, schedule what is flagged, and for queues that
+-- are not direct bring in the log.  Under the queue's lock.
+create or replace function penstock_data.attend(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_snapshot pg_snapshot, p_now timestamptz, p_wanted int
+) returns penstock_data.positions
+language plpgsql as $$
+declare
+    v_read     penstock_data.pick;
+    v_admitted record;
+    v_due      int;
+begin
+    perform penstock_data.take_back(p_queue.id, p_position.floor, p_now);
+    if p_queue.ordering = 'fifo' then
+        p_position := penstock_data.apply_receipts(p_position, p_snapshot, p_now);
+    else
+        v_read := penstock_data.read_flagged(p_queue.topic_id, p_position, p_snapshot);
+        p_position := v_read.position;
+        if v_read.message_ids is not null then
+            select * into v_admitted from penstock_data.admit(p_queue, p_position, v_read.message_ids, p_now);
+            p_position := v_admitted.p_position;
+        end if;
+    end if;
+    if not p_queue.direct then
+        -- A fair queue reads ahead at every claim, or a quiet key would wait behind a busy one in the log.
+        v_due := case when p_queue.ordering <> 'fair' then penstock_data.count_due(p_position, p_now, p_wanted) else 0 end;
+        if v_due < p_wanted then
+            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, p_wanted - v_due);
+        end if;
+    end if;
+    return p_position;
+end
+$$;

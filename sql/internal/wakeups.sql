@@ -1,0 +1,57 @@
+-- The channel of a name: '<kind>:<name>', or for long names a cut with a hash, exactly 63 bytes.  A plain one is always
+-- shorter, so two names never share a channel.
+create or replace function penstock_data.channel(p_kind text, p_name text) returns text
+language plpgsql immutable as $$
+declare
+    v_plain text := p_kind || ':' || p_name;
+    v_cut   text;
+begin
+    if octet_length(v_plain) < 63 then
+        return v_plain;
+    end if;
+    v_cut := left(v_plain, 30);
+    while octet_length(v_cut) > 30 loop
+        v_cut := left(v_cut, -1);
+    end loop;
+    return rpad(v_cut, char_length(v_cut) + 30 - octet_length(v_cut), '~') || '~' || md5(p_name);
+end
+$$;
+
+-- Notify channels, each at most once in a transaction.
+create or replace function penstock_data.notify(p_channels text[], p_message_id bigint) returns void
+language plpgsql as $$
+declare
+    v_woken   text := coalesce(current_setting('penstock.woken', true), '');
+    v_channel text;
+begin
+    foreach v_channel in array p_channels loop
+        if position(chr(1) || v_channel || chr(1) in v_woken) = 0 then
+            perform pg_notify(v_channel, p_message_id::text);
+            v_woken := v_woken || chr(1) || v_channel || chr(1);
+        end if;
+    end loop;
+    perform set_config('penstock.woken', v_woken, true);
+end
+$$;
+
+-- Wake whoever sleeps on a topic, and the channels that are always notified.
+create or replace function penstock_data.wake_topic(p_topic_id bigint, p_always text[], p_message_id bigint) returns void
+language plpgsql as $$
+begin
+    perform penstock_data.notify(
+        p_always || array(
+            select distinct w.channel from penstock_data.waiting w
+            where w.topic_id = p_topic_id and w.until > penstock_data.clock()),
+        p_message_id);
+end
+$$;
+
+-- Wake whoever sleeps on a queue: a message came back to it.
+create or replace function penstock_data.wake_queue(p_queue_id bigint, p_message_id bigint) returns void
+language plpgsql as $$
+begin
+    perform penstock_data.notify(array[w.channel], p_message_id)
+    from penstock_data.queues q join penstock_data.waiting w on w.topic_id = q.topic_id
+    where q.id = p_queue_id and w.queue_id = p_queue_id and w.until > penstock_data.clock();
+end
+$$;

@@ -1,0 +1,56 @@
+-- Least privilege: nothing is executable by PUBLIC, and each role gets just its own functions.
+do $$
+declare
+    v_role text;
+begin
+    foreach v_role in array array['penstock_publisher', 'penstock_consumer', 'penstock_monitor', 'penstock_admin'] loop
+        if not exists (select from pg_roles where rolname = v_role) then
+            execute format('create role %I nologin', v_role);
+        end if;
+    end loop;
+exception
+    when insufficient_privilege then
+        raise notice 'the penstock roles were not created, because % may not create roles; only the owner can use Penstock for now', current_user;
+    when duplicate_object or unique_violation then
+        null;       -- another installation in this cluster creates them at this moment
+end
+$$;
+
+revoke all on schema penstock, penstock_data from public;
+revoke all on all tables in schema penstock, penstock_data from public;
+revoke all on all functions in schema penstock, penstock_data from public;
+
+do $$
+declare
+    v_grants constant jsonb := '{
+        "penstock_publisher": ["publish_message", "publish_messages", "create_stage", "publish_stage"],
+        "penstock_consumer": ["consume_message", "consume_messages_batch", "ack_message", "ack_messages", "nack_message",
+            "nack_messages", "bury_message", "release_message", "release_messages", "extend_message_vt",
+            "batch_extend_message_vt", "extend_queue_keep_alive", "get_next_visible_time", "message_state", "browse_messages",
+            "start_waiting", "queue_channel", "read_window", "commit_window", "maintain"],
+        "penstock_monitor": ["list_topics", "list_queues", "list_readers", "get_queue_statistics", "message_state", "health",
+            "configuration", "get_next_visible_time"]
+    }';
+    v_role text;
+    v_function regprocedure;
+begin
+    if not exists (select from pg_roles where rolname = 'penstock_admin') then
+        return;
+    end if;
+    grant usage on schema penstock to penstock_publisher, penstock_consumer, penstock_monitor, penstock_admin;
+    grant execute on function penstock.schema_version(), penstock.error_codes()
+        to penstock_publisher, penstock_consumer, penstock_monitor;
+    grant execute on all functions in schema penstock to penstock_admin;
+    for v_role, v_function in
+        select g.key, p.oid::regprocedure
+        from jsonb_each(v_grants) g, jsonb_array_elements_text(g.value) f(name)
+        join pg_proc p on p.proname = f.name and p.pronamespace = 'penstock'::regnamespace
+    loop
+        execute format('grant execute on function %s to %I', v_function, v_role);
+    end loop;
+    grant select on penstock.topics, penstock.queues, penstock.queue_messages to penstock_monitor, penstock_admin;
+    grant select on penstock.messages, penstock.dead_letter_queue to penstock_admin;
+    grant delete on penstock.queue_messages to penstock_admin;
+    grant execute on function penstock_data.queue_messages(bigint) to penstock_monitor, penstock_admin;
+end
+$$;

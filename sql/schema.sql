@@ -1,0 +1,25 @@
+-- The two schemas, and the guard that keeps an older script from touching a newer installation.
+-- penstock holds what people call, penstock_data what only the engine touches.
+create schema if not exists penstock;
+create schema if not exists penstock_data;
+
+comment on schema penstock is 'Penstock: the functions and views of the message queue';
+comment on schema penstock_data is 'Penstock: tables and internal functions; nobody is granted anything here';
+
+do $$
+declare
+    v_installed int;
+begin
+    if current_setting('server_version_num')::int < 140000 then
+        raise exception 'Penstock needs PostgreSQL 14 or newer, this server is %', current_setting('server_version')
+            using errcode = 'PS012', hint = 'Install into a newer server.';
+    end if;
+    if to_regprocedure('penstock.schema_version()') is not null then
+        execute 'select penstock.schema_version()' into v_installed;
+        if v_installed > 1 then
+            raise exception 'this database has Penstock schema version %, this script installs version 1', v_installed
+                using errcode = 'PS012', hint = 'Install with the scripts of the newer release.';
+        end if;
+    end if;
+end
+$$;

@@ -1,0 +1,15 @@
+-- Messages handed to a consumer until a deadline, one row per batch.  A message is in one claim at most, so the lowest
+-- id of a claim names it together with queue and token.
+create table if not exists penstock_data.claims (
+    queue_id     bigint      not null,
+    first_id     bigint      not null,
+    deadline     timestamptz not null,
+    claimed_at   timestamptz not null,
+    token        text        not null,
+    message_ids  bigint[]    not null,
+    attempts     int[],                 -- null: the first attempt of every message
+    lanes        text[],                -- fifo and fair queues: the key of each message
+    histories    jsonb,                 -- {"<id>": [earlier attempts]} of the messages that have some
+    primary key (queue_id, token, first_id)
+) with (toast_tuple_target = 8160);
+create index if not exists claims_deadline on penstock_data.claims (queue_id, deadline);

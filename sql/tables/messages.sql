@@ -1,0 +1,32 @@
+-- The log of all topics.  Append-only; segments are emptied by TRUNCATE (internal/segments.sql).
+-- Segment 0 keeps the few messages that are still needed after their own segment was emptied.
+create sequence if not exists penstock_data.message_id;
+
+create table if not exists penstock_data.messages (
+    -- xid stands before id: defaults are evaluated in this order, so an id is always drawn after its xid was assigned.
+    -- Ordered windows (internal/windows.sql) rely on it.
+    xid             xid8        not null default pg_current_xact_id(),
+    id              bigint      not null default nextval('penstock_data.message_id'),
+    topic_id        bigint      not null,
+    published_at    timestamptz not null default clock_timestamp(),
+    segment         int         not null,
+    priority        int         not null default 0,
+    deliver_after   timestamptz,
+    expires_at      timestamptz,
+    flagged         boolean     not null default false,     -- has a priority or a delay, so it must not wait in line
+    key             text,
+    correlation_id  text,
+    tenant_id       text,
+    dedupe_key      text,
+    payload         jsonb       not null,
+    headers         jsonb
+) partition by list (segment);
+
+create index if not exists messages_window on penstock_data.messages (topic_id, xid, id);
+create index if not exists messages_id on penstock_data.messages (topic_id, id);
+create index if not exists messages_flagged on penstock_data.messages (topic_id, xid, id) where flagged;
+
+create table if not exists penstock_data.messages_0 partition of penstock_data.messages for values in (0);
+create table if not exists penstock_data.messages_1 partition of penstock_data.messages for values in (1);
+create table if not exists penstock_data.messages_2 partition of penstock_data.messages for values in (2);
+create table if not exists penstock_data.messages_3 partition of penstock_data.messages for values in (3);

@@ -1,0 +1,27 @@
+-- How far each queue has read.  Appended: the row with the highest seq counts, maintain() trims the others.
+-- An updated row would be a queue of dead versions itself as soon as somebody holds a snapshot.
+create table if not exists penstock_data.positions (
+    queue_id      bigint      not null,
+    seq           bigint      not null,
+    -- The window being read: what window_to sees and window_from does not.
+    window_from   pg_snapshot not null,
+    window_to     pg_snapshot not null,
+    last_xid      xid8,                 -- direct queues: read up to (last_xid, last_id); null: the window is used up
+    last_id       bigint,               -- other queues: read up to this id; null: the window is used up
+    from_id       bigint,               -- other queues: ids of the window lie above from_id …
+    to_id         bigint,               -- … and not above to_id
+    next_from_id  bigint,               -- from_id of the next window
+    flagged_from  pg_snapshot not null, -- flagged messages it sees have been scheduled
+    flagged_to    pg_snapshot,          -- a flagged window too large for one claim, read …
+    flagged_xid   xid8,                 -- … up to here
+    flagged_id    bigint,
+    receipts_from pg_snapshot,          -- fifo: receipts it sees have been applied to the lanes
+    turn          bigint,               -- fair: the virtual time, the highest rank claimed so far
+    -- The moving floor: claims whose deadline, and scheduled messages whose time, lies below it have been dealt with.
+    floor         timestamptz not null,
+    full_scan_at  timestamptz not null, -- when to look below the floor again, for what committed late
+    levels        int[],                -- priorities in use, highest first; null: only 0
+    level_floors  timestamptz[],        -- the floor of each level; null: floor
+    level_turns   bigint[],             -- fair: the rank floor of each level; null: none
+    primary key (queue_id, seq)
+);

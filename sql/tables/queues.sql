@@ -1,0 +1,27 @@
+-- A queue: a named subscription to a topic.  Written when it is created or altered, never while it is consumed.
+create table if not exists penstock_data.queues (
+    id                     bigint generated always as identity primary key,
+    name                   text not null unique,
+    topic_id               bigint not null references penstock_data.topics on delete cascade,
+    exclusive              boolean not null default false,
+    max_delivery_attempts  int not null default 3,          -- 0: never dead
+    ordering               text not null default 'standard' check (ordering in ('standard', 'fifo', 'fair')),
+    retry_base             interval not null default '1 second',
+    retry_cap              interval not null default '5 minutes',
+    retention              interval,                        -- an unclaimed message lapses after this; null: never
+    filter                 jsonb,                           -- {"headers": …, "payload": …}, both by containment
+    notify                 text not null default 'waiting' check (notify in ('waiting', 'always', 'never')),
+    starts_at              timestamptz,                     -- messages published before it are not for this queue
+    consumers              name[],                          -- roles allowed to consume; null: every penstock_consumer
+    -- A direct queue claims plain messages straight from the log; any other has all of them scheduled first.
+    direct                 boolean not null generated always as
+                           (ordering = 'standard' and filter is null and starts_at is null) stored,
+    created_at             timestamptz not null default clock_timestamp()
+);
+create index if not exists queues_topic on penstock_data.queues (topic_id);
+
+-- When an exclusive queue ends.  Apart from queues, because it is updated again and again.
+create table if not exists penstock_data.keep_alives (
+    queue_id  bigint primary key references penstock_data.queues on delete cascade,
+    until     timestamptz not null
+);

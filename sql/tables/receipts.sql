@@ -1,0 +1,20 @@
+-- History: what became of each claim, one row per batch.  Append-only, in segments of its own.
+create table if not exists penstock_data.receipts (
+    xid          xid8        not null default pg_current_xact_id(),
+    queue_id     bigint      not null,
+    claimed_at   timestamptz,
+    ended_at     timestamptz not null,
+    segment      int         not null,
+    outcome      text        not null check (outcome in ('acked', 'failed', 'released', 'expired', 'dead', 'lapsed')),
+    token        text,
+    message_ids  bigint[]    not null,
+    attempts     int[],                 -- null: the first attempt of every message
+    lanes        text[],                -- fifo queues: the key of each message, so that a claim learns which lane is free
+    error        text
+) partition by list (segment);
+
+create index if not exists receipts_window on penstock_data.receipts (queue_id, xid);
+
+create table if not exists penstock_data.receipts_1 partition of penstock_data.receipts for values in (1);
+create table if not exists penstock_data.receipts_2 partition of penstock_data.receipts for values in (2);
+create table if not exists penstock_data.receipts_3 partition of penstock_data.receipts for values in (3);

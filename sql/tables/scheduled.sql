@@ -1,0 +1,16 @@
+-- Messages of one queue with a place of their own: delayed, retrying, prioritised, or of a queue with an ordering.
+create table if not exists penstock_data.scheduled (
+    queue_id    bigint      not null,
+    message_id  bigint      not null,
+    visible_at  timestamptz not null,
+    rank        bigint,                         -- fair: its turn; null: goes by visible_at
+    priority    int         not null default 0,
+    attempt     int         not null default 0, -- how often it has been claimed
+    lane        text,                           -- fifo and fair: its key
+    history     jsonb,                          -- earlier attempts: [{attempt, claimed_at, ended_at, outcome, error}]
+    primary key (queue_id, message_id)
+);
+create index if not exists scheduled_due on penstock_data.scheduled (queue_id, priority, visible_at, message_id)
+    where rank is null;
+create index if not exists scheduled_ranked on penstock_data.scheduled (queue_id, priority, rank, message_id)
+    where rank is not null;

@@ -1,0 +1,13 @@
+-- The rotating pieces of the log and of the history.
+-- opened_at null: empty and free; closed_at null: written to now; both set: waits until nothing needs it.
+create table if not exists penstock_data.segments (
+    kind       text not null check (kind in ('messages', 'receipts')),
+    number     int  not null check (number > 0),
+    opened_at  timestamptz,
+    closed_at  timestamptz,
+    primary key (kind, number)
+);
+insert into penstock_data.segments (kind, number, opened_at)
+select kind, number, case when number = 1 then clock_timestamp() end
+from unnest(array['messages', 'receipts']) kind, generate_series(1, 3) number
+on conflict do nothing;

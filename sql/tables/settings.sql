@@ -1,0 +1,30 @@
+-- Settings of this installation: one row, changed by penstock.configure().
+create table if not exists penstock_data.settings (
+    single             boolean  primary key default true check (single),
+    message_segment    int      not null default 1,            -- where publishers write now
+    receipt_segment    int      not null default 1,            -- where receipts are written now
+    clock_shift        interval not null default '0',          -- tests move time with it; zero in production
+    lock_wait          interval not null default '1 second',   -- how long a claim waits for another claim on its queue
+    segment_bytes      bigint   not null default 268435456 check (segment_bytes > 0),    -- a segment is switched at this size
+    segment_age        interval not null default '1 day',      -- or at this age
+    receipt_retention  interval not null default '7 days',     -- how long history is kept
+    dedupe_window      interval not null default '5 minutes',  -- how long a dedupe key is remembered
+    max_payload_bytes  int      not null default 16777216 check (max_payload_bytes > 0),
+    max_log_bytes      bigint   check (max_log_bytes > 0),      -- publishing is refused beyond it; null: no limit
+    log_is_full        boolean  not null default false,         -- set and cleared by maintain()
+    incarnation_xid    xid                                      -- see incarnation below
+);
+insert into penstock_data.settings default values on conflict do nothing;
+
+-- Which cluster the stored transaction ids belong to: this row's xmin must be the one noted in settings.  A dump and
+-- restore writes the row anew with another xmin, so a log whose ids mean nothing here is noticed without any cost,
+-- while pg_upgrade, physical copies and copied databases, where the ids stay true, raise no alarm.
+create table if not exists penstock_data.incarnation (
+    single   boolean primary key default true check (single),
+    cluster  bigint not null            -- the system identifier, for people and for stream offsets
+);
+insert into penstock_data.incarnation (cluster)
+select system_identifier from pg_control_system() on conflict do nothing;
+update penstock_data.settings
+set incarnation_xid = (select i.xmin from penstock_data.incarnation i)
+where incarnation_xid is null;

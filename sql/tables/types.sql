@@ -1,0 +1,23 @@
+-- Row types that internal functions hand to each other.
+do $$
+begin
+    if to_regtype('penstock_data.pick') is null then
+        -- What picking scheduled messages yields: the messages in claim order, and the position that goes with them.
+        create type penstock_data.pick as (
+            message_ids  bigint[],
+            attempts     int[],
+            position     penstock_data.positions
+        );
+    end if;
+    if to_regtype('penstock_data.entry') is null then
+        -- A message of the log on its way into a queue's schedule.
+        create type penstock_data.entry as (
+            message_id  bigint,
+            lane        text,
+            priority    int,
+            visible_at  timestamptz,
+            history     jsonb
+        );
+    end if;
+end
+$$;
