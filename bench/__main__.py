@@ -11,7 +11,6 @@ from rich.console import Console
 
 from bench.contestants import ENTRIES
 from bench.harness import Request, execute
-from bench.ledger import DeliveryError
 from bench.scenarios import SCENARIOS
 from bench.server import ServerError
 from bench.sizes import chosen
@@ -74,11 +73,11 @@ def main(words: Sequence[str] | None = None) -> int:
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     try:
         run = execute(request, console)
-    except (ServerError, DeliveryError) as error:
+    except ServerError as error:
         console.print(f"[bold red]{type(error).__name__}:[/] {error}")
         return 1
     console.print(f"wrote {run.json} and {run.png}")
-    return 0
+    return int(any(result.failed for result in run.results))
 
 
 if __name__ == "__main__":

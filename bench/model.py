@@ -64,7 +64,9 @@ class Result:
     samples: Sequence[Sample] = ()
     course: bool = False
     dead_rows: Mapping[str, int] = field(default_factory=dict)
+    #: Why it did not take part, or what went wrong when it did.
     skipped: str | None = None
+    failed: str | None = None
     note: str | None = None
 
     @property

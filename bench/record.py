@@ -47,6 +47,7 @@ def _result(result: Result, edge: int) -> dict[str, object]:
         "case": asdict(result.case),
         "contestant": result.contestant,
         "skipped": result.skipped,
+        "failed": result.failed,
         "note": result.note,
         "messages": result.messages,
         "messages_per_second": _rounded(result.rate),

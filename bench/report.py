@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
 
 from bench import figures
@@ -52,8 +53,14 @@ def roles(result: Result) -> str:
     return ", ".join(busy) if len(busy) > 1 else ""
 
 
+def remarks(result: Result) -> str:
+    if result.failed:
+        return f"[bold red]failed[/] {escape(result.failed)}"
+    return escape(result.skipped or result.note or roles(result))
+
+
 def dead(result: Result) -> str:
-    return number(sum(result.dead_rows.values())) if not result.skipped else NOTHING
+    return f"{sum(result.dead_rows.values()):,}" if result.samples else NOTHING
 
 
 def scenario_table(title: str, results: Sequence[Result], edge: int) -> Table:
@@ -80,7 +87,7 @@ def _cells(result: Result, edge: int) -> Iterator[str]:
     yield number(result.wal)
     yield course_ratio(result, edge)
     yield dead(result)
-    yield result.skipped or result.note or roles(result)
+    yield remarks(result)
 
 
 def _last_of_case(result: Result, results: Sequence[Result]) -> bool:
@@ -120,4 +127,4 @@ def show(
 def in_order(results: Sequence[Result]) -> list[Result]:
     """Case by case, in the order in which they ran; those left out stand last in their case."""
     cases = list(dict.fromkeys(result.case for result in results))
-    return sorted(results, key=lambda result: (cases.index(result.case), bool(result.skipped)))
+    return sorted(results, key=lambda result: (cases.index(result.case), not result.samples))

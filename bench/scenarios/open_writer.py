@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from bench import disturbances, work
+from bench.courses import go_the_course
 from bench.model import Case
-from bench.runners import go_the_course
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from bench import disturbances, work
 from bench.measure import Probe, Stopwatch
 from bench.model import Case, Result
-from bench.runners import pairs
+from bench.trials import dead_rows_after, one_by_one
 
 if TYPE_CHECKING:
     from bench.arena import Arena, Lane
@@ -82,28 +82,18 @@ class Paced:
     cases: ClassVar[tuple[Case, ...]] = (Case("batch up to 10", batch=10, paced=True),)
 
     def run(self, arena: Arena) -> list[Result]:
-        results: list[Result] = []
-        tried = list(pairs(arena, self.cases))
-        arena.server.autovacuum(on=True)
-        for case, contestant, refusal in tried:
-            if refusal:
-                results.append(Result(self.name, case, contestant.name, skipped=refusal))
-            else:
-                arena.meter.say(f"{contestant.name}: {arena.sizes.pace} messages a second")
-                with arena.lane(contestant, case) as lane:
-                    results.append(self._one(lane, arena))
-            arena.meter.advance(1 / len(tried))
-        arena.server.autovacuum(on=False)
-        return results
+        return one_by_one(self.name, self.cases, arena, lambda lane: self._one(lane, arena))
 
     def _one(self, lane: Lane, arena: Arena) -> Result:
+        arena.meter.say(f"{lane.contestant.name}: {arena.sizes.pace} messages a second")
         work.settle_in(lane, arena.sizes)
         with disturbances.held_snapshot(lane.dsn):
             session = lane.contestant.open(lane.dsn, lane.case.queues)
             try:
-                return self._measure(lane, session, arena)
+                result = self._measure(lane, session, arena)
             finally:
                 session.close()
+            return replace(result, dead_rows=dead_rows_after(lane, arena))
 
     def _measure(self, lane: Lane, session: Session, arena: Arena) -> Result:
         roles = {f"producer {role}": pid for role, pid in session.pids().items()}

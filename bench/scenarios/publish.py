@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bench import work
 from bench.model import Case
-from bench.runners import take_turns
+from bench.turns import take_turns
 
 if TYPE_CHECKING:
     from bench.arena import Arena, Lane
