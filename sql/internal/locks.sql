@@ -10,7 +10,8 @@ begin
     begin
         perform pg_advisory_xact_lock(1346719315, (p_queue_id & 2147483647)::int);
     exception when lock_not_available then
-        return false;       -- the failed block has put lock_timeout back
+        perform set_config('lock_timeout', v_before, true);
+        return false;
     end;
     perform set_config('lock_timeout', v_before, true);
     return true;
