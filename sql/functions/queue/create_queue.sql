@@ -25,6 +25,13 @@ begin
     perform penstock_data.check_incarnation();
     v_since := penstock_data.start_time(start_at);
     v_topic_id := penstock.create_topic(coalesce(topic_name, queue_name));
+    -- An exclusive queue that has ended makes room, as if maintain() had come by.
+    if exists (
+        select from penstock_data.queues q join penstock_data.keep_alives k on k.queue_id = q.id
+        where q.name = queue_name and k.until <= penstock_data.clock()
+    ) then
+        perform penstock_data.drop_queue(queue_name);
+    end if;
 
     insert into penstock_data.queues as q (
         name, topic_id, exclusive, max_delivery_attempts, ordering, retry_base, retry_cap, retention, filter, notify, starts_at)
