@@ -1,0 +1,209 @@
+"""ack, nack, bury and release, one and many: tokens, splitting, backoff."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fixtures.clock import advance
+from tests.sql.refusals import nothing_changes
+
+if TYPE_CHECKING:
+    from tests.sql.caller import Caller
+
+ENDINGS = ["ack_message", "nack_message", "release_message", "bury_message"]
+
+
+@pytest.fixture(autouse=True)
+def queue(mq: Caller) -> None:
+    mq("create_queue", "q", "t", retry_base_seconds=10, retry_cap_seconds=60)
+
+
+def claim(mq: Caller, count: int, **options: Any) -> list[int]:
+    mq.publish_many("t", list(range(count)))
+    return [row.message_id for row in mq.consume("q", count, **options)]
+
+
+def test_acked_message_is_done_and_never_comes_back(mq: Caller) -> None:
+    (message_id,) = claim(mq, 1)
+    assert mq.ack("q", message_id) is True
+    assert mq.state("q", message_id) == "done"
+    advance(mq.db, seconds=3600)
+    assert mq.consume("q") == []
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_ending_a_claim_twice_is_false_the_second_time(mq: Caller, ending: str) -> None:
+    (message_id,) = claim(mq, 1)
+    assert mq(ending, "q", message_id, "me") is True
+    with nothing_changes(mq.db):
+        assert mq(ending, "q", message_id, "me") is False
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_wrong_token_changes_nothing(mq: Caller, ending: str) -> None:
+    (message_id,) = claim(mq, 1)
+    with nothing_changes(mq.db):
+        assert mq(ending, "q", message_id, "you") is False
+        assert mq(ending, "q", message_id, "ME") is False
+        assert mq(ending, "q", message_id + 1, "me") is False
+    assert mq.state("q", message_id) == "claimed"
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_expired_token_changes_nothing_even_before_anyone_claims_again(
+    mq: Caller, ending: str
+) -> None:
+    (message_id,) = claim(mq, 1, vt=10)
+    advance(mq.db, seconds=11)
+    with nothing_changes(mq.db):
+        assert mq(ending, "q", message_id, "me") is False
+    assert [r.delivery_attempts for r in mq.consume("q", token="next")] == [2]
+    with nothing_changes(mq.db):
+        assert mq(ending, "q", message_id, "me") is False
+    assert mq.ack("q", message_id, "next") is True
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_claim_of_one_queue_is_not_ended_through_another(mq: Caller, ending: str) -> None:
+    mq("create_queue", "other", "t")
+    (message_id,) = claim(mq, 1)
+    with nothing_changes(mq.db):
+        assert mq(ending, "other", message_id, "me") is False
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_ending_one_message_of_a_batch_leaves_the_others_claimed(mq: Caller, ending: str) -> None:
+    ids = claim(mq, 5)
+    assert mq(ending, "q", ids[2], "me") is True
+    assert [mq.state("q", i) == "claimed" for i in ids] == [True, True, False, True, True]
+    rest = [i for i in ids if i != ids[2]]
+    assert sorted(mq.column("ack_messages", "q", ids, "me")) == rest
+    assert [mq.state("q", i) for i in rest] == ["done"] * 4
+
+
+def test_ack_messages_returns_the_ids_that_were_held(mq: Caller) -> None:
+    ids = claim(mq, 4)
+    assert mq.ack("q", ids[0])
+    assert sorted(mq.column("ack_messages", "q", [*ids[:3], ids[1], 999_999], "me")) == ids[1:3]
+    assert mq.column("ack_messages", "q", [], "me") == []
+    assert mq.state("q", ids[3]) == "claimed"
+
+
+def test_ack_messages_spans_claims_of_one_token_only(mq: Caller) -> None:
+    ids = mq.publish_many("t", list(range(6)))
+    mq.consume("q", 2, token="a")
+    mq.consume("q", 2, token="b")
+    mq.consume("q", 2, token="a")
+    assert sorted(mq.column("ack_messages", "q", ids, "a")) == [*ids[:2], *ids[4:]]
+    assert sorted(mq.column("ack_messages", "q", ids, "b")) == ids[2:4]
+
+
+def test_splitting_keeps_attempts_with_their_messages(mq: Caller) -> None:
+    ids = claim(mq, 2)
+    mq.nack("q", ids[0], delay_seconds=0)
+    mq.nack("q", ids[1], delay_seconds=0)
+    again = {r.message_id: r.delivery_attempts for r in mq.consume("q", 1)}
+    mq.publish("t", "fresh", priority=1)
+    mq("release_message", "q", next(iter(again)), "me")
+    batch = mq.consume("q", 10)
+    attempts = {r.message_id: r.delivery_attempts for r in batch}
+    assert sorted(attempts.values()) == [1, 2, 2]
+    fresh = next(i for i, n in attempts.items() if n == 1)
+    mq.nack("q", fresh, delay_seconds=0)
+    for i in attempts:
+        if i != fresh:
+            mq.nack("q", i, delay_seconds=0)
+    after = {r.message_id: r.delivery_attempts for r in mq.consume("q", 10)}
+    assert after == {i: n + 1 for i, n in attempts.items()}
+
+
+def test_nacked_message_comes_back_after_its_delay_with_the_next_attempt(mq: Caller) -> None:
+    (message_id,) = claim(mq, 1)
+    assert mq.nack("q", message_id, delay_seconds=20) is True
+    assert mq.state("q", message_id) == "scheduled"
+    advance(mq.db, seconds=19)
+    assert mq.consume("q") == []
+    advance(mq.db, seconds=2)
+    assert [(r.message_id, r.delivery_attempts) for r in mq.consume("q")] == [(message_id, 2)]
+
+
+def test_nack_with_a_delay_of_zero_brings_it_back_at_once(mq: Caller) -> None:
+    (message_id,) = claim(mq, 1)
+    mq.nack("q", message_id, delay_seconds=0)
+    assert [r.delivery_attempts for r in mq.consume("q")] == [2]
+
+
+def test_backoff_doubles_up_to_the_cap_with_a_little_chance(mq: Caller) -> None:
+    mq("create_queue", "patient", "t", max_delivery_attempts=0, retry_base_seconds=10,
+       retry_cap_seconds=60)  # fmt: skip
+    mq.publish("t", 1)
+    for expected in (10, 20, 40, 60, 60):
+        (row,) = mq.consume("patient")
+        mq.nack("patient", row.message_id)
+        due = mq("get_next_visible_time", "patient")
+        wait = due - mq.at(seconds=0)
+        assert timedelta(seconds=expected * 0.8 - 1) < wait <= timedelta(seconds=expected)
+        advance(mq.db, seconds=expected * 0.8 - 1)
+        assert mq.consume("patient") == []
+        advance(mq.db, seconds=expected * 0.2 + 1)
+
+
+def test_nack_messages_gives_back_many_and_returns_the_ids_held(mq: Caller) -> None:
+    ids = claim(mq, 4)
+    mq.ack("q", ids[0])
+    assert sorted(mq.column("nack_messages", "q", ids, "me", 5, "no luck")) == ids[1:]
+    assert mq.consume("q") == []
+    advance(mq.db, seconds=6)
+    assert sorted(r.message_id for r in mq.consume("q")) == ids[1:]
+
+
+def test_released_message_comes_back_at_once_and_the_attempt_is_not_counted(mq: Caller) -> None:
+    (message_id,) = claim(mq, 1)
+    for _ in range(10):
+        assert mq("release_message", "q", message_id, "me") is True
+        assert [(r.message_id, r.delivery_attempts) for r in mq.consume("q")] == [(message_id, 1)]
+    assert mq.rows("list_dlq_messages") == []
+
+
+def test_release_after_a_failure_keeps_the_failures_that_counted(mq: Caller) -> None:
+    (message_id,) = claim(mq, 1)
+    mq.nack("q", message_id, delay_seconds=0)
+    assert mq.consume("q")[0].delivery_attempts == 2
+    mq("release_message", "q", message_id, "me")
+    assert mq.consume("q")[0].delivery_attempts == 2
+
+
+def test_release_messages_gives_back_many(mq: Caller) -> None:
+    ids = claim(mq, 4)
+    assert sorted(mq.column("release_messages", "q", ids[:3], "me")) == ids[:3]
+    assert [mq.state("q", i) for i in ids] == ["scheduled"] * 3 + ["claimed"]
+    assert sorted(r.message_id for r in mq.consume("q")) == ids[:3]
+
+
+def test_bury_message_makes_a_dead_letter_at_once(mq: Caller) -> None:
+    (message_id,) = claim(mq, 1)
+    assert mq("bury_message", "q", message_id, "me", "unreadable") is True
+    assert mq.state("q", message_id) == "dead"
+    (dead,) = mq.rows("list_dlq_messages", "q")
+    assert (dead.message_id, dead.delivery_attempts) == (message_id, 1)
+    assert dead.last_error == "unreadable"
+
+
+def test_ack_on_the_last_attempt_is_no_dead_letter(mq: Caller) -> None:
+    mq("create_queue", "once", "t", max_delivery_attempts=1)
+    message_id = mq.publish("t", 1)
+    mq.consume("once", vt=30)
+    advance(mq.db, seconds=29)
+    mq.rows("maintain")
+    assert mq.state("once", message_id) == "claimed"
+    assert mq.ack("once", message_id)
+    assert mq.rows("list_dlq_messages") == []
+
+
+def test_long_error_is_cut_and_kept(mq: Caller) -> None:
+    (message_id,) = claim(mq, 1)
+    assert mq("bury_message", "q", message_id, "me", "x" * 100_000)
+    assert len(mq.rows("list_dlq_messages", "q")[0].last_error) == 10_000
