@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from bench import figures
+from bench.contestants import ENTRIES
 from bench.measure import Probe, Stopwatch
 from bench.model import Case, Result, Sample
 from bench.trials import dead_rows_after, one_by_one
@@ -62,8 +63,13 @@ def _course(scenario: Course, lane: Lane, arena: Arena) -> Result:
         samples,
         course=True,
         dead_rows=dead,
-        note=_shortfall(samples, wanted, arena.sizes.time_limit),
+        note=_shortfall(samples, wanted, _time_limit(lane, arena)),
     )
+
+
+def _time_limit(lane: Lane, arena: Arena) -> float:
+    judged = ENTRIES[lane.contestant.name].judged
+    return arena.sizes.judged_time_limit if judged else arena.sizes.time_limit
 
 
 def _shortfall(samples: Sequence[Sample], wanted: int, limit: float) -> str | None:
@@ -76,7 +82,7 @@ def _slices(
 ) -> Iterator[Sample]:
     sizes, batch = arena.sizes, lane.case.batch
     chores = Chores(lane, sizes.housekeep_every)
-    deadline = time.monotonic() + sizes.time_limit
+    deadline = time.monotonic() + _time_limit(lane, arena)
     for number, batches in enumerate(figures.shares(wanted // batch, sizes.slices), start=1):
         arena.meter.say(f"{lane.contestant.name}: slice {number} of {sizes.slices}")
         watch, done = Stopwatch(), 0

@@ -24,8 +24,9 @@ class Sizes:
     #: the median of `edge` of them.
     slices: int = 24
     edge: int = 4
-    #: Seconds after which a contestant's course is cut short.
-    time_limit: float = 150.0
+    #: Seconds after which a contestant's course is cut short, and that of one which targets judge.
+    time_limit: float = 100.0
+    judged_time_limit: float = 900.0
     #: Seconds between two rounds of a worker's housekeeping.
     housekeep_every: float = 5.0
     #: Messages a second, for how many seconds, and how long an idle consumer sleeps.
@@ -42,9 +43,9 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(
-    repeats=3,
-    calls=80,
-    batched_messages=600,
+    repeats=2,
+    calls=60,
+    batched_messages=400,
     warm_up_calls=4,
     preload_batch=500,
     backlog=5_000,
@@ -52,6 +53,7 @@ QUICK = Sizes(
     slices=8,
     edge=2,
     time_limit=3.0,
+    judged_time_limit=6.0,
     housekeep_every=1.0,
     paced_seconds=1.5,
 )

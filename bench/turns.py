@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from bench.arena import Arena, Lane
 
 
+#: The first round fills caches and gives the planner tables that look used; it doesn't count.
+WARM_UP_ROUNDS = 1
+
+
 class Rounds(Protocol):
     """A scenario whose rounds are short enough to take turns."""
 
@@ -52,10 +56,11 @@ def take_turns(scenario: Rounds, arena: Arena) -> list[Result]:
     """Each contestant has a database of its own, vacuumed before each of its turns."""
     with ExitStack() as stack:
         seats, absent = _seated(scenario, arena, stack)
-        for _ in range(arena.sizes.repeats):
+        rounds = WARM_UP_ROUNDS + arena.sizes.repeats
+        for _ in range(rounds):
             for seat in seats:
                 _turn(scenario, seat, arena)
-                arena.meter.advance(1 / arena.sizes.repeats / len(seats))
+                arena.meter.advance(1 / rounds / len(seats))
         return [_result(scenario.name, seat, arena) for seat in seats] + absent
 
 
@@ -105,4 +110,4 @@ def _result(scenario: str, seat: Seat, arena: Arena) -> Result:
     if seat.failed:
         return Result(scenario, case, name, failed=seat.failed)
     dead = dead_rows_after(seat.lane, arena)
-    return Result(scenario, case, name, tuple(seat.samples), dead_rows=dead)
+    return Result(scenario, case, name, tuple(seat.samples[WARM_UP_ROUNDS:]), dead_rows=dead)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench import figures
 from bench.ledger import DeliveryError
 from bench.measure import Stopwatch
 
@@ -48,9 +49,12 @@ def settle_in(lane: Lane, sizes: Sizes) -> None:
 
     Statistics of an empty table would make it scan the table for as long as they last.
     """
-    lane.preload(sizes.preload_batch, sizes)
+    batches = sizes.preload_batch // lane.case.batch
+    lane.preload(batches * lane.case.batch, sizes)
+    before, after = figures.shares(batches, parts=2)
+    claim_and_ack(lane, before * lane.case.batch, Stopwatch())
     lane.vacuum()
-    claim_and_ack(lane, sizes.preload_batch, Stopwatch())
+    claim_and_ack(lane, after * lane.case.batch, Stopwatch())
 
 
 def pass_through(lane: Lane, messages: int, watch: Stopwatch) -> None:

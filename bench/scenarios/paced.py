@@ -74,6 +74,13 @@ def _consume(lane: Lane, producer: _Producer, sizes: Sizes) -> list[float]:
     return latencies
 
 
+def _warm_up(lane: Lane, session: Session, calls: int) -> None:
+    """A worker is connected long before a message comes."""
+    for payload in lane.stream.take(calls):
+        session.publish_one(payload)
+    work.claim_and_ack(lane, calls, Stopwatch())
+
+
 @dataclass(frozen=True)
 class Paced:
     name: ClassVar[str] = "paced"
@@ -90,6 +97,7 @@ class Paced:
         with disturbances.held_snapshot(lane.dsn):
             session = lane.contestant.open(lane.dsn, lane.case.queues)
             try:
+                _warm_up(lane, session, arena.sizes.warm_up_calls)
                 result = self._measure(lane, session, arena)
             finally:
                 session.close()
