@@ -110,7 +110,7 @@ def await_stream(running: Any, db: psycopg.Connection[Any]) -> None:
     (topic,) = demo_topics(db)
     while True:
         row = db.execute(
-            "select count(*) from penstock.browse_messages(%s, 0, 1)", (f"{topic}-analytics",)
+            "select total_count from penstock.get_queue_statistics(%s)", (f"{topic}-analytics",)
         ).fetchone()
         if row and row[0]:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -17,12 +16,6 @@ Token = Annotated[
     str, typer.Option("--token", "-t", metavar="TOKEN", help="The token that claimed it.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
-Lease = Annotated[
-    timedelta,
-    typer.Option(
-        "--lease", "-l", parser=duration, metavar="DURATION", help="How long the claim lasts."
-    ),
-]
 
 
 def duration_option(*names: str, help: str) -> typer.models.OptionInfo:  # noqa: A002 - typer's word

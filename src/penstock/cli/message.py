@@ -12,7 +12,6 @@ import typer
 
 from penstock.cli import publish
 from penstock.cli.arguments import (
-    Lease,
     MessageNumber,
     MessageNumbers,
     QueueName,
@@ -26,7 +25,8 @@ from penstock.cli.values import duration
 from penstock.client import calls
 from penstock.models import Message
 
-LOST = 1
+LOST = UNKNOWN = 1
+LEASE = timedelta(seconds=30)
 POLL = 0.2
 
 app = typer.Typer(
@@ -45,7 +45,10 @@ def consume(
     queue: QueueName,
     *,
     count: Annotated[int, typer.Option("--count", "-n", help="At most so many.")] = 1,
-    lease: Lease = timedelta(seconds=30),
+    lease: Annotated[
+        timedelta | None,
+        duration_option("--lease", "-l", help="How long the claim lasts. Default: 30s."),
+    ] = None,
     wait: Annotated[
         timedelta | None, duration_option("--wait", help="Wait so long for a message.")
     ] = None,
@@ -60,6 +63,7 @@ def consume(
     Without --ack they come back when the lease ends; until then ack, nack or release them.
     """
     token = token or f"cli-{secrets.token_hex(4)}"
+    lease = LEASE if lease is None else lease
     messages = _wait_for(
         session, calls.consume_batch(queue, token, lease, count), wait or timedelta()
     )
@@ -193,7 +197,8 @@ def browse(
 def state(session: Session, queue: QueueName, message_id: MessageNumber) -> None:
     """Tell where a message is in a queue: unread, scheduled, claimed, done or dead."""
     found = session.run(calls.message_state(queue, message_id))
-    session.output.done(
-        {"message_id": message_id, "queue": queue, "state": found},
-        found.value if found else f"queue {queue} knows no message {message_id}",
-    )
+    if found is None:
+        error(f"queue {queue} knows no message {message_id}")
+        raise typer.Exit(UNKNOWN)
+    facts = {"message_id": message_id, "queue": queue, "state": found}
+    session.output.done(facts, found.value)

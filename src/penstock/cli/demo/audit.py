@@ -108,7 +108,7 @@ def _accounts(books: Books, part: Part) -> Finding:
     """Published = done + dead, by our ledger and by the engine, and nothing was done twice."""
     page, engine = books.pages[part.name], books.statistics[part.name]
     published, done, dead = len(page.published), len(page.done), len(books.dead[part.name])
-    left = engine.pending_count + engine.processing_count + engine.scheduled_count
+    left = engine.pending_count + engine.processing_count
     agree = (done, dead) == (engine.completed_count, engine.dead_count)
     twice = page.done_twice()
     return Finding(

@@ -30,7 +30,7 @@ def live(
         numbers = statistics[part.name]
         table.add_row(
             part.name,
-            f"{numbers.pending_count + numbers.scheduled_count:,}",
+            f"{numbers.pending_count:,}",
             f"{numbers.processing_count:,}",
             f"{ledger.done_count(part.name):,}",
             f"{ledger.failed_count(part.name):,}",
