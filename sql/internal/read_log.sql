@@ -98,15 +98,24 @@ $$;
 -- Queues that are not direct: go on to the next window when this one is used up.
 create or replace function penstock_data.next_window(p_position penstock_data.positions) returns penstock_data.positions
 language plpgsql as $$
-declare
-    v_before bigint := penstock_data.last_message_id();
 begin
     p_position.window_from := p_position.window_to;
     p_position.window_to := penstock_data.snapshot_without_me(pg_current_snapshot());
     p_position.from_id := coalesce(p_position.next_from_id, 0);
     p_position.to_id := penstock_data.last_message_id();
-    p_position.next_from_id := v_before;
     p_position.last_id := 0;
+    return p_position;
+end
+$$;
+
+-- Queues that are not direct: there is something in the window just opened, so it is kept; find where the ids of the
+-- next one begin.  p_last_id as in bound_window.
+create or replace function penstock_data.keep_window(p_position penstock_data.positions, p_last_id bigint)
+returns penstock_data.positions
+language plpgsql as $$
+begin
+    select b.p_snapshot, b.p_id into p_position.window_to, p_position.next_from_id
+    from penstock_data.bound_window(p_position.window_to, p_last_id, p_position.from_id) b;
     return p_position;
 end
 $$;

@@ -70,9 +70,9 @@ end
 $$;
 
 -- Queues that are not direct: bring the log into the schedule until p_wanted messages can be claimed or the log is used
--- up.  Under the queue's lock.
+-- up.  p_last_id as in bound_window.  Under the queue's lock.
 create or replace function penstock_data.schedule_log(
-    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_wanted int
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_wanted int, p_last_id bigint
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
@@ -88,6 +88,7 @@ begin
             v_opened := true;
             v_read := penstock_data.read_by_id(p_queue, penstock_data.next_window(p_position));
             exit when v_read.message_ids = '{}';    -- nothing new: the position stays as it was
+            v_read.position := penstock_data.keep_window(v_read.position, p_last_id);
         else
             v_read := penstock_data.read_by_id(p_queue, p_position);
         end if;
@@ -110,6 +111,7 @@ create or replace function penstock_data.attend(
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
+    v_last_id  bigint := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
     v_read     penstock_data.pick;
     v_admitted record;
     v_due      int;
@@ -129,7 +131,7 @@ begin
         -- A fair queue reads ahead at every claim, or a quiet key would wait behind a busy one in the log.
         v_due := case when p_queue.ordering <> 'fair' then penstock_data.count_due(p_position, p_now, p_wanted) else 0 end;
         if v_due < p_wanted then
-            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, p_wanted - v_due);
+            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, p_wanted - v_due, v_last_id);
         end if;
     end if;
     return p_position;

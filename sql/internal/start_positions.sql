@@ -20,10 +20,15 @@ declare
 begin
     v_position.queue_id := p_queue.id;
     v_position.seq := 1;
-    v_position.next_from_id := case when p_at_end and not p_queue.direct then penstock_data.last_message_id()
-                                    when not p_queue.direct then 0 end;
     v_position.window_to := case when p_at_end then penstock_data.snapshot_without_me(pg_current_snapshot())
                                  else penstock_data.before_everything() end;
+    if not p_queue.direct then
+        v_position.next_from_id := 0;
+        if p_at_end then
+            select b.p_snapshot, b.p_id into v_position.window_to, v_position.next_from_id
+            from penstock_data.bound_window(v_position.window_to, null, 0) b;
+        end if;
+    end if;
     v_position.window_from := v_position.window_to;
     v_position.flagged_from := v_position.window_to;
     v_position.receipts_from := case when p_queue.ordering = 'fifo' then penstock_data.snapshot_without_me(pg_current_snapshot()) end;

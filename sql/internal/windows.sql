@@ -38,9 +38,62 @@ language sql immutable as $$
     select '3:3:'::pg_snapshot
 $$;
 
--- The highest message id drawn so far.  Read it before a snapshot, and every message the snapshot does not see and
--- whose transaction began later has a higher id; read it after, and every message it sees has this id at most.
+-- The highest message id drawn so far.
 create or replace function penstock_data.last_message_id() returns bigint
 language sql volatile as $$
     select case when s.is_called then s.last_value else 0 end from penstock_data.message_id s
+$$;
+
+-- A transaction id that nobody had before this call: the caller's own when it is given now, else that of a
+-- subtransaction, which leaves nothing else behind.
+create or replace function penstock_data.fresh_xid() returns xid8
+language plpgsql as $$
+declare
+    c_epoch constant bigint := 4294967296;
+    v_me    bigint := pg_current_xact_id_if_assigned()::text::bigint;
+    v_sub   bigint;
+begin
+    if v_me is null then
+        return pg_current_xact_id();
+    end if;
+    begin
+        insert into penstock_data.waiting (topic_id, until, channel) values (0, '-infinity', '')
+        returning xmin::text::bigint into v_sub;
+        raise exception 'undo' using errcode = 'PS000';
+    exception when sqlstate 'PS000' then
+        v_sub := v_me / c_epoch * c_epoch + v_sub;
+    end;
+    return (v_sub + case when v_sub < v_me then c_epoch else 0 end)::text::xid8;
+end
+$$;
+
+-- Windows in the order of ids need an id below which nobody unseen will write: every message whose transaction is not
+-- below the xmax of p_snapshot gets a higher id than p_id.  xmax alone does not promise it, because transactions newer
+-- than the last finished one may be at work already.  So the snapshot is carried on to a transaction id that was given
+-- after the id was read; those in between count as unfinished in it, and it sees what it saw.
+-- p_id: the last id, read before the caller had a transaction id; null when it had one.  p_floor: what held before.
+create or replace function penstock_data.bound_window(inout p_snapshot pg_snapshot, inout p_id bigint, p_floor bigint)
+language plpgsql as $$
+declare
+    c_most constant int := 1000;        -- else a long list would be kept, for a caller with an old snapshot
+    v_xmax bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
+    v_next bigint;
+begin
+    if p_id is not null then
+        v_next := pg_current_xact_id()::text::bigint;
+    else
+        p_id := penstock_data.last_message_id();
+        v_next := penstock_data.fresh_xid()::text::bigint;
+    end if;
+    if v_next - v_xmax > c_most then
+        p_id := p_floor;
+    elsif v_next > v_xmax then
+        p_snapshot := (
+            select format('%s:%s:%s', pg_snapshot_xmin(p_snapshot), v_next, string_agg(x.xid::text, ',' order by x.xid))
+            from (
+                select xid::text::bigint from pg_snapshot_xip(p_snapshot) xid
+                union all select generate_series(v_xmax, v_next - 1)
+            ) x(xid))::pg_snapshot;
+    end if;
+end
 $$;

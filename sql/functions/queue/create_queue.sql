@@ -48,7 +48,7 @@ begin
         return v_old.id;
     end if;
 
-    insert into penstock_data.positions select (penstock_data.start_position(v_new, start_at = 'end')).*;
+    insert into penstock_data.positions select p.* from penstock_data.start_position(v_new, start_at = 'end') p;
     if exclusive then
         insert into penstock_data.keep_alives (queue_id, until)
         values (v_new.id, penstock_data.clock() + make_interval(secs => coalesce(keep_alive_seconds, 300)));

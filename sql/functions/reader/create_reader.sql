@@ -10,7 +10,7 @@ declare
     v_topic_id bigint;
     v_reader   penstock_data.readers;
     v_since    timestamptz := penstock_data.start_time(coalesce(start_at, 'null'));
-    v_before   bigint := penstock_data.last_message_id();
+    v_from_id  bigint := 0;
     v_start    pg_snapshot;
 begin
     perform penstock_data.check_name('reader', reader_name);
@@ -29,10 +29,13 @@ begin
         end if;
         return v_reader.id;
     end if;
-    v_start := case when start_at = 'end' then penstock_data.snapshot_without_me(pg_current_snapshot())
-                    else penstock_data.before_everything() end;
+    v_start := penstock_data.before_everything();
+    if start_at = 'end' then
+        select b.p_snapshot, b.p_id into v_start, v_from_id
+        from penstock_data.bound_window(penstock_data.snapshot_without_me(pg_current_snapshot()), null, 0) b;
+    end if;
     insert into penstock_data.reader_positions (reader_id, seq, window_from, window_to, from_id, to_id, next_from_id, starts_at)
-    values (v_reader.id, 1, v_start, v_start, 0, 0, case when start_at = 'end' then v_before else 0 end, v_since);
+    values (v_reader.id, 1, v_start, v_start, 0, 0, v_from_id, v_since);
     return v_reader.id;
 end
 $$;

@@ -13,7 +13,6 @@ as $$
 declare
     v_reader   penstock_data.readers := penstock_data.reader_named(reader_name);
     v_position penstock_data.reader_positions;
-    v_before   bigint;
 begin
     perform penstock_data.check_range('max_rows', max_rows, 1, 1000000);
     if pg_is_in_recovery() then
@@ -22,16 +21,16 @@ begin
     perform pg_advisory_xact_lock(1346719316, (v_reader.id & 2147483647)::int);
     select * into v_position from penstock_data.reader_position(v_reader.id);
     if v_position.last_id is null then
-        v_before := penstock_data.last_message_id();
         v_position.window_from := v_position.window_to;
         v_position.window_to := penstock_data.snapshot_without_me(pg_current_snapshot());
         v_position.from_id := v_position.next_from_id;
         v_position.to_id := penstock_data.last_message_id();
-        v_position.next_from_id := v_before;
         v_position.last_id := 0;
         if not exists (select from penstock_data.window_rows(v_reader.topic_id, v_position, 1)) then
             return;
         end if;
+        select b.p_snapshot, b.p_id into v_position.window_to, v_position.next_from_id
+        from penstock_data.bound_window(v_position.window_to, null, v_position.from_id) b;
         perform penstock_data.append_reader_position(v_position);
     end if;
     return query
