@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.contestants import ENTRIES
 from bench.harness import Request, execute
 from bench.scenarios import SCENARIOS
-from bench.server import ServerError
+from bench.server import ServerError, usual
 from bench.sizes import chosen
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--contestant", action="append", choices=ENTRIES, help="only this one; may be repeated")
     add("--messages", type=_positive, help="messages in drain, held-snapshot and open-writer")
     add("--repeats", type=_positive, help="rounds in which the contestants take turns")
-    add("--pg", default="system", help="embedded, system, or a folder with initdb (%(default)s)")
+    add("--pg", default=usual(), help="embedded, system, or a folder with initdb (%(default)s)")
     add("--out", type=Path, default=RESULTS, help="where JSON and PNG go (bench/results)")
     return parser
 

@@ -44,6 +44,11 @@ class ServerError(Exception):
     """The private server can't be had; the message says why and what to do."""
 
 
+def usual() -> str:
+    """The machine's own server where it has one, because only that can have PGQ."""
+    return "system" if shutil.which("pg_ctl") else "embedded"
+
+
 def bindir(choice: str) -> Path:
     """Where the programs of `embedded`, `system` or a named folder are."""
     match choice:
