@@ -6,18 +6,26 @@ language sql stable as $$
         where p.receipts_from is not null and not pg_visible_in_snapshot(p_receipt.xid, p.receipts_from))
 $$;
 
--- Delete the receipts of done messages of a queue.  Receipts that free a lane and were not applied yet stay.
+-- Forget the done messages of a queue.  Returns how many.  Receipts that free a lane and were not applied yet stay,
+-- without their messages.
 create or replace function penstock_data.forget_done(p_queue_id bigint) returns int
 language sql as $$
-    with gone as (
-        delete from penstock_data.receipts r
-        where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed') and not penstock_data.frees_a_lane(r)
-        returning cardinality(r.message_ids) as count
+    with done as materialized (
+        select r.segment, r.ctid, cardinality(r.message_ids) as count, penstock_data.frees_a_lane(r) as frees
+        from penstock_data.receipts r
+        where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed')
+    ), gone as (
+        delete from penstock_data.receipts r using done d
+        where r.segment = d.segment and r.ctid = d.ctid and not d.frees
+    ), emptied as (
+        update penstock_data.receipts r set message_ids = '{}', attempts = null from done d
+        where r.segment = d.segment and r.ctid = d.ctid and d.frees
     )
-    select coalesce(sum(g.count), 0)::int from gone g
+    select coalesce(sum(d.count), 0)::int from done d
 $$;
 
--- Deleting completed rows through the view queue_messages: the message leaves its receipt.
+-- Deleting completed rows through the view queue_messages: the message leaves its receipt, which goes with its last one
+-- unless it still has to free a lane.
 create or replace function penstock_data.delete_queue_message() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -27,7 +35,7 @@ begin
         perform penstock_data.fail('PS005', format('message %s is %s in this queue; only completed rows can be deleted, see penstock.purge_queue()', old.message_id, old.status));
     end if;
     with receipt as materialized (
-        select r.ctid, r.tableoid, r.segment from penstock_data.receipts r
+        select r.ctid, r.segment, penstock_data.frees_a_lane(r) as frees from penstock_data.receipts r
         where r.queue_id = old.queue_id and r.outcome in ('acked', 'lapsed') and r.ended_at = old.completed_at
           and old.message_id = any (r.message_ids)
         limit 1
@@ -37,10 +45,10 @@ begin
             attempts = case when r.attempts is not null then
                 r.attempts[:array_position(r.message_ids, old.message_id) - 1] || r.attempts[array_position(r.message_ids, old.message_id) + 1:] end
         from receipt x
-        where r.segment = x.segment and r.ctid = x.ctid and cardinality(r.message_ids) > 1
+        where r.segment = x.segment and r.ctid = x.ctid and (cardinality(r.message_ids) > 1 or x.frees)
     )
     delete from penstock_data.receipts r using receipt x
-    where r.segment = x.segment and r.ctid = x.ctid and cardinality(r.message_ids) = 1;
+    where r.segment = x.segment and r.ctid = x.ctid and cardinality(r.message_ids) = 1 and not x.frees;
     return old;
 end
 $$;
