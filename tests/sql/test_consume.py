@@ -25,7 +25,7 @@ COLUMNS = [
     "published_at",
     "correlation_id",
     "tenant_id",
-])
+]
 
 
 @pytest.fixture(autouse=True)
