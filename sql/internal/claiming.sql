@@ -8,11 +8,12 @@ begin
 end
 $$;
 
--- Under REPEATABLE READ the position we see may be old.  Writing it again at the next seq tells: PostgreSQL raises a
--- serialization error when somebody was there first.
+-- Under REPEATABLE READ the position we see may be old.  Locking it and writing it again at the next seq tells: PostgreSQL
+-- raises a serialization error when it was trimmed, or when somebody was there first.
 create or replace function penstock_data.guard_position(p_position penstock_data.positions) returns penstock_data.positions
 language plpgsql as $$
 begin
+    perform from penstock_data.positions p where p.queue_id = p_position.queue_id and p.seq = p_position.seq for update;
     p_position.seq := p_position.seq + 1;
     insert into penstock_data.positions select p_position.* on conflict do nothing;
     return p_position;

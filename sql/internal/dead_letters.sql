@@ -1,3 +1,19 @@
+-- Until the transaction ends, no maintain() drops or moves messages: it could not see what this one is about to need.
+-- The locks on rows give a serialization error to a caller whose snapshot is older than the last time it did so.
+create or replace function penstock_data.keep_maintenance_out(p_queue penstock_data.queues) returns void
+language plpgsql as $$
+begin
+    perform pg_advisory_xact_lock_shared(1346719317, 0);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform from penstock_data.segments s where s.kind = 'messages' for share;
+        perform from penstock_data.messages m
+        where m.segment = 0 and m.topic_id = p_queue.topic_id
+          and m.id = any (array(select d.message_id from penstock_data.dead_letters d where d.queue_id = p_queue.id))
+        for key share;
+    end if;
+end
+$$;
+
 -- Refuse ids that are no dead letters of the queue.
 create or replace function penstock_data.check_dead_letters(p_queue penstock_data.queues, p_ids bigint[]) returns void
 language plpgsql as $$

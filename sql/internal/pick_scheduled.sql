@@ -61,6 +61,7 @@ begin
 
     delete from penstock_data.scheduled s where s.queue_id = p_queue.id and s.message_id = any (v_picked.ids);
 
+    perform penstock_data.check_not_moved(p_queue.topic_id, v_picked.ids);
     v_lapsed := array(
         select u.id
         from unnest(v_picked.ids) as u(id)

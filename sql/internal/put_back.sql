@@ -27,6 +27,7 @@ declare
     v_dead    bigint[];
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_claim.queue_id;
+    perform penstock_data.check_not_moved(v_queue.topic_id, p_claim.message_ids);
 
     if p_outcome <> 'released' then
         v_dead := array(

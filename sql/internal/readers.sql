@@ -51,11 +51,16 @@ begin
 end
 $$;
 
--- Append a reader's position.
+-- Append a reader's position.  Under REPEATABLE READ a position that is no longer the newest is a serialization error, as
+-- in guard_position.
 create or replace function penstock_data.append_reader_position(p_position penstock_data.reader_positions) returns void
 language plpgsql as $$
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform from penstock_data.reader_positions p
+        where p.reader_id = p_position.reader_id and p.seq = p_position.seq for update;
+    end if;
     p_position.seq := p_position.seq + 1;
-    insert into penstock_data.reader_positions select p_position.*;
+    insert into penstock_data.reader_positions select p_position.* on conflict do nothing;
 end
 $$;

@@ -79,11 +79,26 @@ begin
 end
 $$;
 
+-- TRUNCATE heeds no snapshot: for a caller with an old one, a message that was moved before its segment was emptied is in
+-- neither place.  Then it must try again with a new snapshot, or the message would pass for lost.
+create or replace function penstock_data.check_not_moved(p_topic_id bigint, p_ids bigint[]) returns void
+language plpgsql as $$
+begin
+    if current_setting('transaction_isolation') <> 'read committed' and exists (
+        select from unnest(p_ids) as u(id)
+        where not exists (select from penstock_data.messages m where m.topic_id = p_topic_id and m.id = u.id)
+    ) then
+        raise exception 'could not serialize access: messages were moved after this transaction began'
+            using errcode = 'serialization_failure', hint = 'Try again in a new transaction.';
+    end if;
+end
+$$;
+
 -- Has every queue and reader read all of a message segment, and is its retention over?  Index probes only.
 create or replace function penstock_data.is_read(p_segment int, p_closed_at timestamptz, p_now timestamptz) returns boolean
 language sql stable as $$
     with positions as (
-        select q.topic_id, p.window_from as seen, false as flagged
+        select q.topic_id, case when p.last_id is null then p.window_to else p.window_from end as seen, false as flagged
         from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
         union all
         select q.topic_id, p.flagged_from, true

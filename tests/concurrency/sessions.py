@@ -27,6 +27,7 @@ QUEUES = {
 }
 READER = "reader"
 _tokens = itertools.count(1)
+_keys = itertools.count(1)
 
 
 def value(conn: Session, statement: str, *given: Any) -> Any:
@@ -61,8 +62,12 @@ def publish(conn: Session, **options: Any) -> int:
 
 
 def publish_many(conn: Session, count: int) -> list[int]:
-    statement = "select penstock.publish_messages('q', %s::jsonb[], headers => array[%s::jsonb])"
-    return values(conn, statement, ["{}"] * count, '{"for": "me"}')
+    """Messages of different keys, so that fifo queues can deliver them at once."""
+    statement = """
+        select penstock.publish_messages('q', %s::jsonb[], headers => array[%s::jsonb], keys => %s)
+    """
+    keys = [f"key-{next(_keys)}" for _ in range(count)]
+    return values(conn, statement, ["{}"] * count, '{"for": "me"}', keys)
 
 
 def token() -> str:

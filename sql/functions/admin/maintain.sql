@@ -1,5 +1,6 @@
 -- All housekeeping in one call: safe from everywhere at once (whoever comes second does nothing), and consuming never
 -- depends on it.  Returns what was done, step by step.
+-- Errors: PS005 under REPEATABLE READ or SERIALIZABLE, where it could not see what was written just now.
 -- Locks: briefly and with a short lock_timeout the table of a segment that is emptied.
 create or replace function penstock.maintain() returns table (step text, affected bigint)
 language plpgsql security definer
@@ -9,6 +10,10 @@ declare
     v_now timestamptz := penstock_data.clock();
 begin
     perform penstock_data.check_incarnation();
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform penstock_data.fail('PS005', format('maintain() needs a transaction with isolation level read committed, not %s',
+            current_setting('transaction_isolation')));
+    end if;
     if not pg_try_advisory_xact_lock(1346719317, 0) then
         return;
     end if;
@@ -17,6 +22,7 @@ begin
         ('exclusive queues deleted', penstock.cleanup_expired_exclusive_queues()::bigint),
         ('dedupe keys forgotten', penstock_data.forget_dedupe_keys(v_now)),
         ('positions trimmed', penstock_data.trim_positions()),
+        ('flags trimmed', penstock_data.trim_flags()),
         ('lanes trimmed', penstock_data.trim_lanes(v_now)),
         ('registrations dropped', penstock_data.drop_registrations(v_now)),
         ('messages lapsed', penstock_data.lapse_everywhere(v_now)),

@@ -15,7 +15,8 @@ declare
 begin
     perform penstock_data.check_queue(queue_name);
     select * into v_queue from penstock_data.queues q where q.name = requeue_dlq_messages.queue_name;
-    perform pg_advisory_xact_lock(1346719315, (v_queue.id & 2147483647)::int);
+    perform pg_advisory_xact_lock(1346719315, hashtext(requeue_dlq_messages.queue_name));
+    perform penstock_data.keep_maintenance_out(v_queue);
     perform penstock_data.check_dead_letters(v_queue, requeue_dlq_messages.message_ids);
     select * into v_position from penstock_data.position_of(v_queue.id);
 
