@@ -15,12 +15,34 @@ declare
 begin
     execute format('create table %s (like penstock_data.%I including defaults including constraints)', v_table, p_kind);
     execute format('alter table penstock_data.%I attach partition %s for values in (%s)', p_kind, v_table, v_number);
-    insert into penstock_data.segments (kind, number) values (p_kind, v_number);
+    insert into penstock_data.segments (kind, number, unaware) values (p_kind, v_number, null);
     return v_number;
 end
 $$;
 
--- Switch to an empty segment when the current one is large or old enough.  Returns whether it did.
+-- The free segment to write to next; null when there is none.  A transaction that holds a lock on the log does not learn
+-- of a segment attached meanwhile: it could neither write to it nor read from it.  So a new segment is used once all
+-- transactions have ended that held the log after it was added (at a later maintain(), because they must see it committed).
+create or replace function penstock_data.free_segment(p_kind text) returns int
+language plpgsql as $$
+declare
+    v_log oid := format('penstock_data.%I', p_kind)::regclass;
+begin
+    update penstock_data.segments s
+    set unaware = array(
+        select distinct l.virtualtransaction from pg_locks l
+        where l.locktype = 'relation' and l.relation = v_log and l.granted and l.pid is distinct from pg_backend_pid()
+          and l.database = (select d.oid from pg_database d where d.datname = current_database()))
+    where s.kind = p_kind and s.unaware is null;
+    return (
+        select min(s.number) from penstock_data.segments s
+        where s.kind = p_kind and s.opened_at is null
+          and not exists (select from pg_locks l where l.virtualtransaction = any (s.unaware)));
+end
+$$;
+
+-- Switch to an empty segment when the current one is large or old enough.  Returns whether it did: not when there is no
+-- free segment yet.  One is always added ahead of its need.
 create or replace function penstock_data.rotate(p_kind text, p_now timestamptz) returns boolean
 language plpgsql as $$
 declare
@@ -35,9 +57,13 @@ begin
             from penstock_data.settings c) then
         return false;
     end if;
-    v_next := coalesce(
-        (select min(s.number) from penstock_data.segments s where s.kind = p_kind and s.opened_at is null),
-        penstock_data.add_segment(p_kind));
+    v_next := penstock_data.free_segment(p_kind);
+    if not exists (select from penstock_data.segments s where s.kind = p_kind and s.opened_at is null and s.number is distinct from v_next) then
+        perform penstock_data.add_segment(p_kind);
+    end if;
+    if v_next is null then
+        return false;
+    end if;
     update penstock_data.segments s set closed_at = p_now where s.kind = p_kind and s.number = v_current.number;
     update penstock_data.segments s set opened_at = p_now where s.kind = p_kind and s.number = v_next;
     if p_kind = 'messages' then

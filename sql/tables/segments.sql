@@ -5,6 +5,8 @@ create table if not exists penstock_data.segments (
     number     int  not null check (number > 0),
     opened_at  timestamptz,
     closed_at  timestamptz,
+    -- Transactions that may not know it yet, because they used the log when it was added; null: not looked up yet.
+    unaware    text[] default '{}',
     primary key (kind, number)
 );
 insert into penstock_data.segments (kind, number, opened_at)
