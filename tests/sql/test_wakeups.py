@@ -1,0 +1,197 @@
+"""Wake-ups: NOTIFY only when somebody waits, and once per queue and transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg import sql
+
+from tests.fixtures.clock import advance
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tests.fixtures.databases import Connect
+    from tests.sql.caller import Caller
+
+
+class Ear:
+    """A session that listens.  Notifications come in commit order, so our mark ends them."""
+
+    def __init__(self, session: psycopg.Connection[Any], mouth: psycopg.Connection[Any]) -> None:
+        self.session = session
+        self.mouth = mouth
+        self.listen("mark")
+
+    def listen(self, channel: str) -> None:
+        self.session.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+
+    def heard(self) -> list[tuple[str, str]]:
+        self.mouth.execute("notify mark")
+        found: list[tuple[str, str]] = []
+        for note in self.session.notifies(timeout=30):
+            if note.channel == "mark":
+                return found
+            found.append((note.channel, note.payload))
+        raise AssertionError("the mark was not heard")
+
+
+@pytest.fixture
+def ear(mq: Caller, connect: Connect) -> Ear:
+    mq("create_queue", "q", "t")
+    found = Ear(connect(), mq.db)
+    found.listen(mq("queue_channel", "q"))
+    return found
+
+
+def test_publishing_to_a_queue_that_nobody_waits_for_notifies_nobody(mq: Caller, ear: Ear) -> None:
+    mq.publish("t", 1)
+    mq.publish_many("t", [2, 3])
+    assert ear.heard() == []
+
+
+def test_waiting_consumer_is_woken_with_the_messages_id(mq: Caller, ear: Ear) -> None:
+    assert mq("start_waiting", "q") == mq("queue_channel", "q") == "queue:q"
+    message_id = mq.publish("t", 1)
+    assert ear.heard() == [("queue:q", str(message_id))]
+
+
+def test_publish_messages_wakes_once(mq: Caller, ear: Ear) -> None:
+    mq("start_waiting", "q")
+    ids = mq.publish_many("t", [1, 2, 3])
+    assert ear.heard() == [("queue:q", str(ids[-1]))]
+
+
+def test_one_transaction_wakes_once(mq: Caller, ear: Ear) -> None:
+    mq("start_waiting", "q")
+    with mq.db.transaction():
+        first = mq.publish("t", 1)
+        mq.publish("t", 2)
+        mq.publish_many("t", [3, 4])
+    assert ear.heard() == [("queue:q", str(first))]
+
+
+def test_rolled_back_publisher_wakes_nobody(mq: Caller, ear: Ear, connect: Connect) -> None:
+    mq("start_waiting", "q")
+    other = connect(autocommit=False)
+    other.execute("select penstock.publish_message('t', '1')")
+    other.rollback()
+    assert ear.heard() == []
+
+
+def test_wake_up_survives_a_savepoint_that_was_rolled_back(mq: Caller, ear: Ear) -> None:
+    mq("start_waiting", "q")
+    with mq.db.transaction():
+        mq.db.execute("savepoint s")
+        mq.publish("t", "lost")
+        mq.db.execute("rollback to s")
+        message_id = mq.publish("t", "kept")
+    assert ear.heard() == [("queue:q", str(message_id))]
+
+
+def test_only_the_queue_that_somebody_waits_for_is_woken(mq: Caller, ear: Ear) -> None:
+    mq("create_queue", "other", "t")
+    ear.listen("queue:other")
+    mq("start_waiting", "other")
+    mq.publish("t", 1)
+    assert [channel for channel, _ in ear.heard()] == ["queue:other"]
+
+
+def test_claim_that_found_something_ends_the_wait(mq: Caller, ear: Ear) -> None:
+    mq("start_waiting", "q")
+    mq.publish("t", 1)
+    assert len(ear.heard()) == 1
+    assert len(mq.consume("q")) == 1
+    mq.publish("t", 2)
+    assert ear.heard() == []
+
+
+def test_claim_that_found_nothing_does_not_end_the_wait(mq: Caller, ear: Ear) -> None:
+    mq("start_waiting", "q")
+    assert mq.consume("q") == []
+    mq.publish("t", 1)
+    assert len(ear.heard()) == 1
+
+
+def test_wait_ends_by_itself(mq: Caller, ear: Ear) -> None:
+    mq("start_waiting", "q", 5)
+    advance(mq.db, seconds=6)
+    mq.publish("t", 1)
+    assert ear.heard() == []
+    done = dict(mq.query("select * from penstock.maintain()"))
+    assert done["registrations dropped"] == 1
+
+
+def test_message_that_comes_back_wakes_too(mq: Caller, ear: Ear) -> None:
+    message_id = mq.publish("t", 1)
+    mq.consume("q", token="a")
+    mq("start_waiting", "q")
+    mq("release_message", "q", message_id, "a")
+    assert ear.heard() == [("queue:q", str(message_id))]
+
+
+def test_requeued_dead_letter_wakes_too(mq: Caller, ear: Ear) -> None:
+    message_id = mq.publish("t", 1)
+    mq.consume("q")
+    mq("bury_message", "q", message_id, "me")
+    mq("start_waiting", "q")
+    mq("requeue_dlq_messages", "q")
+    assert ear.heard() == [("queue:q", str(message_id))]
+
+
+def test_queue_with_notify_always_is_always_notified(mq: Caller, ear: Ear) -> None:
+    mq("create_queue", "loud", "t", notify="always")
+    ear.listen("queue:loud")
+    message_id = mq.publish("t", 1)
+    assert ear.heard() == [("queue:loud", str(message_id))]
+    mq("delete_queue", "loud")
+    mq.publish("t", 2)
+    assert ear.heard() == []
+
+
+def test_queue_with_notify_never_is_never_notified(mq: Caller, ear: Ear) -> None:
+    mq("create_queue", "quiet", "t", notify="never")
+    ear.listen("queue:quiet")
+    assert mq("start_waiting", "quiet") == "queue:quiet"
+    mq.publish("t", 1)
+    assert ear.heard() == []
+
+
+LONG = [
+    "x" * 56,
+    "x" * 57,
+    "x" * 199 + "a",
+    "x" * 199 + "b",
+    "ü" * 200,
+    "注" * 67,
+    "\U0001f600" * 50,
+]
+
+
+@pytest.mark.parametrize("name", LONG, ids=range(len(LONG)))
+def test_long_name_gets_a_channel_that_postgres_takes(
+    mq: Caller, connect: Connect, name: str
+) -> None:
+    mq("create_queue", name, "t", notify="always")
+    channel = mq("queue_channel", name)
+    assert len(channel.encode()) <= 63
+    ear = Ear(connect(), mq.db)
+    ear.listen(channel)
+    message_id = mq.publish("t", 1)
+    assert ear.heard() == [(channel, str(message_id))]
+
+
+def test_two_names_never_share_a_channel(mq: Caller) -> None:
+    names = LONG + [name[:-1] for name in LONG] + [name + "~" for name in LONG if len(name) < 200]
+    channels = {name: mq("queue_channel", name) for name in names}
+    # A short name may look like the channel of a long one, and still has its own.
+    lookalikes = [c.removeprefix("queue:") for c in channels.values()]
+    channels |= {name: mq("queue_channel", name) for name in lookalikes}
+    assert len(set(channels.values())) == len(channels)
+
+
+def test_many_who_wait_register_once(mq: Caller, ear: Ear) -> None:
+    for _ in range(20):
+        mq("start_waiting", "q")
+    assert mq.value("select count(*) from penstock_data.waiting") == 1
