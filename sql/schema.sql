@@ -1,5 +1,7 @@
 -- The two schemas, and the guard that keeps an older script from touching a newer installation.
 -- penstock holds what people call, penstock_data what only the engine touches.
+-- One installation at a time: the second waits and then finds everything in place.
+do $$ begin perform pg_advisory_xact_lock(1346719318, 0); end $$;
 create schema if not exists penstock;
 create schema if not exists penstock_data;
 

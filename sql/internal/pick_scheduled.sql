@@ -48,12 +48,12 @@ begin
         array_agg(p.message_id) as ids, array_agg(p.attempt + 1) as attempts, array_agg(p.lane) as lanes,
         jsonb_object_agg(p.message_id, p.history) filter (where p.history is not null) as histories,
         (array_agg(p.priority))[count(*)] as last_priority, (array_agg(p.visible_at))[count(*)] as last_visible_at,
-        max(p.rank) as turn, min(p.message_id) as first_id
+        max(p.rank) as turn, (array_agg(p.rank))[count(*)] as last_rank
     into v_picked
     from picked p;
 
     p_position := penstock_data.with_floors(p_position, p_levels, v_floors, p_now,
-        v_picked.count = p_limit, v_picked.last_priority, v_picked.last_visible_at, v_picked.turn);
+        v_picked.count = p_limit, v_picked.last_priority, v_picked.last_visible_at, v_picked.last_rank, v_picked.turn);
     v_pick.position := p_position;
     if v_picked.count = 0 then
         return v_pick;
@@ -91,7 +91,7 @@ $$;
 -- batch became full up to its last message; the others stay where they were.
 create or replace function penstock_data.with_floors(
     p_position penstock_data.positions, p_looked_at int[], p_floors timestamptz[], p_now timestamptz,
-    p_full boolean, p_last_priority int, p_last_visible_at timestamptz, p_turn bigint
+    p_full boolean, p_last_priority int, p_last_visible_at timestamptz, p_last_rank bigint, p_turn bigint
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
@@ -110,7 +110,7 @@ begin
     end if;
     if p_position.turn is not null and p_turn is not null then
         p_position.level_turns := array(
-            select case when level.priority = p_last_priority then p_turn else coalesce(level.turn, 0) end
+            select case when level.priority = p_last_priority then p_last_rank else coalesce(level.turn, 0) end
             from unnest(v_levels, p_position.level_turns) as level(priority, turn));
         p_position.turn := greatest(p_position.turn, p_turn);
     end if;

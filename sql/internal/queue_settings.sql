@@ -73,9 +73,14 @@ $$;
 
 -- Drop everything that has left the log and is not done.  Under the queue's lock.
 create or replace function penstock_data.clear_queue(p_queue_id bigint) returns void
-language sql as $$
-    delete from penstock_data.claims c where c.queue_id = p_queue_id;
+language plpgsql as $$
+begin
+    -- Again and again, because an extension that we waited for has left a new row.
+    while exists (select from penstock_data.claims c where c.queue_id = p_queue_id) loop
+        delete from penstock_data.claims c where c.queue_id = p_queue_id;
+    end loop;
     delete from penstock_data.scheduled s where s.queue_id = p_queue_id;
     delete from penstock_data.backlog b where b.queue_id = p_queue_id;
     delete from penstock_data.lanes l where l.queue_id = p_queue_id;
+end
 $$;

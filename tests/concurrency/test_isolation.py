@@ -1,4 +1,4 @@
-"""Callers under REPEATABLE READ and SERIALIZABLE: an old snapshot gives 40001, never a second delivery."""
+"""Old snapshots (REPEATABLE READ, SERIALIZABLE) give 40001, never a second delivery."""
 
 from __future__ import annotations
 

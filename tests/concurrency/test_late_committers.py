@@ -1,4 +1,4 @@
-"""A writer that began earlier commits after the log was read past it: nothing lost, nothing twice."""
+"""A writer commits after the log was read past it: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
