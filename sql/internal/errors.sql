@@ -29,6 +29,16 @@ begin
 end
 $$;
 
+-- Refuse a duration that is negative or absurd.
+create or replace function penstock_data.check_duration(p_name text, p_value interval, p_most interval) returns void
+language plpgsql as $$
+begin
+    if p_value is null or p_value not between interval '0' and p_most then
+        perform penstock_data.fail('PS005', format('%s must be between 0 and %s, not %s', p_name, p_most, coalesce(p_value::text, 'null')));
+    end if;
+end
+$$;
+
 -- Refuse a text that an index or a wire format could not carry.
 create or replace function penstock_data.check_text(p_name text, p_value text, p_required boolean default false) returns void
 language plpgsql as $$

@@ -38,6 +38,7 @@ language plpgsql as $$
 declare
     v_first bigint;
 begin
+    perform penstock_data.check_duration('dedupe_window', p_window, interval '100 years');
     insert into penstock_data.dedupe_keys as d (topic_id, dedupe_key, message_id, until)
     values (p_topic_id, p_key, p_message_id, p_now + p_window)
     on conflict (topic_id, dedupe_key) do update set message_id = excluded.message_id, until = excluded.until

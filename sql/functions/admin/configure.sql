@@ -11,10 +11,15 @@ begin
     end if;
     if value is null then
         execute format('update penstock_data.settings set %I = default', setting);
-    else
-        execute format('update penstock_data.settings set %I = %L', setting, value);
+        return;
     end if;
-exception when invalid_text_representation or invalid_datetime_format or check_violation or numeric_value_out_of_range then
+    if setting in ('lock_wait', 'segment_age', 'receipt_retention', 'dedupe_window') then
+        perform penstock_data.check_duration(setting, value::interval,
+            case setting when 'lock_wait' then interval '1 hour' else '100 years' end);
+    end if;
+    execute format('update penstock_data.settings set %I = %L', setting, value);
+exception when invalid_text_representation or invalid_datetime_format or interval_field_overflow or datetime_field_overflow
+        or check_violation or numeric_value_out_of_range then
     perform penstock_data.fail('PS005', format('%L is no value for %s', value, setting));
 end
 $$;
