@@ -1,3 +1,19 @@
+-- The id of a queue for those who only look: penstock_monitor counts every queue, whoever may consume from it.
+create or replace function penstock_data.watched_queue(p_name text) returns bigint
+language plpgsql stable as $$
+declare
+    v_id bigint;
+begin
+    if exists (
+        select from pg_roles r where r.rolname = 'penstock_monitor' and pg_has_role(penstock_data.caller(), r.oid, 'member')
+    ) then
+        v_id := (select q.id from penstock_data.queues q where q.name = p_name);
+        perform penstock_data.check_incarnation();
+    end if;
+    return coalesce(v_id, penstock_data.queue_id(p_name));
+end
+$$;
+
 -- What a queue has not read yet, for counting and looking; claims use narrower statements of their own.
 create or replace function penstock_data.unread_messages(p_queue_id bigint) returns setof penstock_data.messages
 language plpgsql stable rows 1000 as $$

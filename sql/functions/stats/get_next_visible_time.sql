@@ -5,7 +5,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue_id bigint := penstock_data.queue_id(queue_name);
+    v_queue_id bigint := penstock_data.watched_queue(queue_name);
     v_position penstock_data.positions;
     v_now      timestamptz := penstock_data.clock();
 begin

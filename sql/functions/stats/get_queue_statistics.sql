@@ -10,7 +10,7 @@ as $$
 begin
     return query
     select c.pending, c.processing, c.completed, c.pending + c.processing + c.completed, c.scheduled, c.dead, c.oldest_pending_at
-    from penstock_data.count_queue(penstock_data.queue_id(queue_name)) c;
+    from penstock_data.count_queue(penstock_data.watched_queue(queue_name)) c;
 end
 $$;
 comment on function penstock.get_queue_statistics(text) is 'Exact counts of a queue.';

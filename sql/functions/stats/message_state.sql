@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
-    v_queue_id bigint := penstock_data.queue_id(queue_name);
+    v_queue_id bigint := penstock_data.watched_queue(queue_name);
 begin
     return case
         when exists (select from penstock_data.claims c where c.queue_id = v_queue_id and message_id = any (c.message_ids)) then 'claimed'
