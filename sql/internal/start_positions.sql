@@ -4,8 +4,10 @@ language plpgsql stable as $$
 begin
     if p_start_at in ('end', 'beginning') then
         return null;
+    elsif isfinite(p_start_at::timestamptz) then
+        return p_start_at::timestamptz;
     end if;
-    return p_start_at::timestamptz;
+    raise datetime_field_overflow;
 exception when others then
     perform penstock_data.fail('PS005', format('start_at must be ''end'', ''beginning'' or a timestamp, not %L', p_start_at));
 end
