@@ -12,6 +12,7 @@ begin;
 \ir tables/topics.sql
 \ir tables/queues.sql
 \ir tables/messages.sql
+\ir tables/flags.sql
 \ir tables/positions.sql
 \ir tables/claims.sql
 \ir tables/scheduled.sql

@@ -101,3 +101,114 @@ begin
     return v_taken;
 end
 $$;
+
+-- Does a queue with priorities, or with transactions that were open when its flagged window was last read, need care?
+create or replace function penstock_data.needs_care(p_topic_id bigint, p_position penstock_data.positions, p_now timestamptz)
+returns boolean
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+begin
+    return exists (
+        select from unnest(coalesce(p_position.levels, '{0}'), p_position.level_floors) as level(priority, floor)
+        cross join lateral (
+            select from penstock_data.scheduled s
+            where s.queue_id = p_position.queue_id and s.priority = level.priority and s.rank is null
+              and s.visible_at >= coalesce(level.floor, p_position.floor) - interval '1 second' and s.visible_at <= p_now
+            limit 1) s
+    ) or exists (
+        select from pg_snapshot_xip(p_position.flagged_from) as x(xid)
+        join penstock_data.flags f on f.topic_id = p_topic_id and f.xid = x.xid
+    );
+end
+$$;
+
+-- After a claim has looked around: when the next one must.  A look below the floor is due after a second, later when it
+-- took long (it walks over dead rows while somebody holds a snapshot) or when nothing happens in the queue.
+create or replace function penstock_data.plan_attention(
+    p_position penstock_data.positions, p_now timestamptz, p_started_at timestamptz, p_busy boolean
+) returns penstock_data.positions
+language plpgsql as $$
+begin
+    if p_position.floor = '-infinity' then
+        p_position.full_scan_at := p_now + greatest(
+            case when p_busy then interval '1 second' else '10 seconds' end, (clock_timestamp() - p_started_at) * 100);
+    end if;
+    p_position.attend_at := p_position.full_scan_at;
+    if p_position.full_scan_at > p_now + interval '1 second' then
+        p_position.attend_at := least(p_position.attend_at, (
+            select c.deadline from penstock_data.claims c
+            where c.queue_id = p_position.queue_id and c.deadline > p_now order by c.deadline limit 1));
+    end if;
+    return p_position;
+end
+$$;
+
+-- Claim first-time messages of the log.
+create or replace function penstock_data.claim_messages(
+    p_queue_id bigint, p_ids bigint[], p_token text, p_deadline timestamptz, p_now timestamptz
+) returns void
+language sql as $$
+    insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+    select p_queue_id, (select min(id) from unnest(p_ids) id), p_deadline, p_now, p_token, p_ids
+$$;
+
+-- Of messages read from the log, let those lapse whose time is over; yields the others, in their order.
+create or replace function penstock_data.drop_lapsed(
+    p_queue_id bigint, p_topic_id bigint, p_retention interval, p_ids bigint[], p_now timestamptz
+) returns bigint[]
+language plpgsql as $$
+declare
+    v_lapsed bigint[] := array(
+        select m.id from penstock_data.messages m
+        where m.topic_id = p_topic_id and m.id = any (p_ids)
+          and least(m.expires_at, m.published_at + p_retention) <= p_now);
+begin
+    if v_lapsed <> '{}' then
+        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
+        select p_queue_id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
+    end if;
+    return array(select u.id from unnest(p_ids) with ordinality as u(id, place) where u.id <> all (v_lapsed) order by u.place);
+end
+$$;
+
+-- Direct queues: claim the late messages of a window, those of transactions that were open when it began.
+-- They come before the rest of the window, because their xids are lower.  message_ids is null when there are none.
+-- Under the queue's lock.
+create or replace function penstock_data.pick_late(
+    p_topic_id bigint, p_retention interval, p_position penstock_data.positions, p_token text, p_deadline timestamptz,
+    p_now timestamptz, p_limit int
+) returns penstock_data.pick
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_pick  penstock_data.pick;
+    v_ids   bigint[];
+    v_xids  xid8[];
+begin
+    select array_agg(m.id), array_agg(m.xid) into v_ids, v_xids
+    from (
+        select m.id, m.xid
+        from unnest(penstock_data.late_xids(p_position.window_from, p_position.window_to)) as late(xid)
+        cross join lateral (
+            select m.id, m.xid from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = p_topic_id and not m.flagged and m.xid = late.xid
+              and (late.xid, m.id) > (p_position.last_xid, p_position.last_id)
+            order by m.id limit p_limit) m
+        limit p_limit
+    ) m;
+    if v_ids is not null then
+        v_pick.message_ids := penstock_data.drop_lapsed(p_position.queue_id, p_topic_id, p_retention, v_ids, p_now);
+        v_pick.attempts := array_fill(1, array[cardinality(v_pick.message_ids)]);
+        if v_pick.message_ids <> '{}' then
+            perform penstock_data.claim_messages(p_position.queue_id, v_pick.message_ids, p_token, p_deadline, p_now);
+        end if;
+    end if;
+    if cardinality(v_ids) = p_limit then
+        p_position.last_xid := v_xids[p_limit];
+        p_position.last_id := v_ids[p_limit];
+    else
+        p_position.last_xid := pg_snapshot_xmax(p_position.window_from);
+        p_position.last_id := 0;
+    end if;
+    v_pick.position := p_position;
+    return v_pick;
+end
+$$;

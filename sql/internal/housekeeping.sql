@@ -37,6 +37,19 @@ language sql as $$
     select (select count(*) from queues) + (select count(*) from readers)
 $$;
 
+-- Flags of transactions that every queue of the topic has seen.
+create or replace function penstock_data.trim_flags() returns bigint
+language sql as $$
+    with gone as (
+        delete from penstock_data.flags f
+        where not exists (
+            select from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
+            where q.topic_id = f.topic_id and q.ordering <> 'fifo' and not pg_visible_in_snapshot(f.xid, p.flagged_from))
+        returning 1
+    )
+    select count(*) from gone
+$$;
+
 -- Lanes with nothing in them for ten minutes.  Not sooner: while a snapshot is held, a fresh row on top keeps a look-up
 -- from walking over the dead ones below.
 create or replace function penstock_data.trim_lanes(p_now timestamptz) returns bigint
@@ -69,7 +82,7 @@ declare
     v_count    bigint := 0;
 begin
     for v_queue in select * from penstock_data.queues q where q.retention is not null and q.direct loop
-        continue when not pg_try_advisory_xact_lock(1346719315, (v_queue.id & 2147483647)::int);
+        continue when not pg_try_advisory_xact_lock(1346719315, hashtext(v_queue.name));
         select * into v_position from penstock_data.position_of(v_queue.id);
         -- Only a window that is used up is moved on, to a point before which everything is over.
         continue when v_position.last_xid is not null;

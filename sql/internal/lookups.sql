@@ -13,7 +13,7 @@ language sql stable as $$
         s.clock_shift, s.receipt_segment,
         i.xmin = s.incarnation_xid and q.consumers is null and not q.exclusive
     from penstock_data.queues q, penstock_data.settings s, penstock_data.incarnation i
-    where q.name = p_name
+    where q.name = p_name and s.single and i.single
 $$;
 
 -- The same for a topic; awaited tells whether somebody sleeps on it.
@@ -31,7 +31,7 @@ language sql stable as $$
         ),
         i.xmin = s.incarnation_xid and t.publishers is null and not s.log_is_full
     from penstock_data.topics t, penstock_data.settings s, penstock_data.incarnation i
-    where t.name = p_name
+    where t.name = p_name and s.single and i.single
 $$;
 
 -- Who is calling: the role they took on, or else the login.  Inside our functions current_user is the owner.
@@ -58,6 +58,15 @@ begin
     if not (select i.xmin = s.incarnation_xid from penstock_data.settings s, penstock_data.incarnation i) then
         perform penstock_data.fail('PS010', 'this database was restored from another cluster');
     end if;
+end
+$$;
+
+-- The same, once in a session: a session never outlives a restore.
+create or replace function penstock_data.check_at_home() returns void
+language plpgsql as $$
+begin
+    perform penstock_data.check_incarnation();
+    perform set_config('penstock.at_home', 'yes', false);
 end
 $$;
 

@@ -61,7 +61,7 @@ language plpgsql as $$
 declare
     v_id bigint := (select q.id from penstock_data.queues q where q.name = p_name);
 begin
-    perform pg_advisory_xact_lock(1346719315, (v_id & 2147483647)::int);
+    perform pg_advisory_xact_lock(1346719315, hashtext(p_name));
     update penstock_data.topics t set always = array_remove(t.always, penstock_data.channel('queue', p_name))
     from penstock_data.queues q where q.id = v_id and q.notify = 'always' and t.id = q.topic_id;
     delete from penstock_data.queues q where q.id = v_id;

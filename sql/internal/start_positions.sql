@@ -37,6 +37,7 @@ begin
     v_position.turn := case when p_queue.ordering = 'fair' then 0 end;
     v_position.floor := penstock_data.clock();
     v_position.full_scan_at := v_position.floor + interval '1 second';
+    v_position.attend_at := v_position.full_scan_at;
     return v_position;
 end
 $$;

@@ -20,6 +20,7 @@ create table if not exists penstock_data.positions (
     -- The moving floor: claims whose deadline, and scheduled messages whose time, lies below it have been dealt with.
     floor         timestamptz not null,
     full_scan_at  timestamptz not null, -- when to look below the floor again, for what committed late
+    attend_at     timestamptz not null, -- until then no claim can end: full_scan_at, or the next deadline if it is sooner
     levels        int[],                -- priorities in use, highest first; null: only 0
     level_floors  timestamptz[],        -- the floor of each level; null: floor
     level_turns   bigint[],             -- fair: the rank floor of each level; null: none

@@ -5,7 +5,8 @@ create table if not exists penstock_data.receipts (
     claimed_at   timestamptz,
     ended_at     timestamptz not null,
     segment      int         not null,
-    outcome      text        not null check (outcome in ('acked', 'failed', 'released', 'expired', 'dead', 'lapsed')),
+    -- acked, failed, released, expired, dead or lapsed.  No check constraint: it would be parsed anew at every ack.
+    outcome      text        not null,
     token        text,
     message_ids  bigint[]    not null,
     attempts     int[],                 -- null: the first attempt of every message

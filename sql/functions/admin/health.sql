@@ -18,7 +18,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
              else format('backend %s holds the claim lock of %s', string_agg(l.pid::text, ', '), string_agg(quote_literal(q.name), ', ')) end,
         case when count(*) > 0 then 'claim in short transactions of their own; others get no messages meanwhile' end
     from pg_locks l
-    join penstock_data.queues q on (q.id & 2147483647)::int = l.objid::bigint::int
+    join penstock_data.queues q on hashtext(q.name) = l.objid::bigint::bit(32)::int
     where l.locktype = 'advisory' and l.classid::bigint = 1346719315 and l.objsubid = 2 and l.granted
       and l.database = (select d.oid from pg_database d where d.datname = current_database())
       and l.pid <> pg_backend_pid()

@@ -1,46 +1,45 @@
 -- Say that messages are done.  Returns the ids whose claim the token still held; the others are not changed.
--- Locks: the claims.  A whole claim, the usual case, takes one statement.
+-- Locks: the claims.  A whole claim acked as it was handed out, the usual case, takes one statement.
 create or replace function penstock.ack_messages(queue_name text, message_ids bigint[], token text) returns setof bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
+    v_clock timestamptz := clock_timestamp();
     v_queue record;
-    v_now   timestamptz;
-    v_first bigint;
     v_done  bigint[];
 begin
+    with gone as (
+        delete from penstock_data.claims c
+        using penstock_data.queues q, penstock_data.settings s
+        where q.name = queue_name and s.single and q.consumers is null and not q.exclusive
+          and c.queue_id = q.id and c.token = ack_messages.token and c.first_id = ack_messages.message_ids[1]
+          and c.message_ids = ack_messages.message_ids and c.deadline > v_clock + s.clock_shift
+        returning c.queue_id, c.claimed_at, c.message_ids, c.attempts, c.lanes, s.receipt_segment, s.clock_shift
+    )
+    insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
+    select g.queue_id, g.claimed_at, v_clock + g.clock_shift, g.receipt_segment, 'acked', ack_messages.token, g.message_ids, g.attempts, g.lanes
+    from gone g
+    returning message_ids into v_done;
+    if v_done is not null then
+        return query select unnest(v_done);
+        return;
+    end if;
+
     select * into v_queue from penstock_data.queue_named(queue_name);
     if v_queue.ready is not true then
         perform penstock_data.check_queue(queue_name);
     end if;
-    v_now := clock_timestamp() + v_queue.clock_shift;
-    v_first := (select min(id) from unnest(ack_messages.message_ids) id);
-
-    with gone as (
-        delete from penstock_data.claims c
-        where c.queue_id = v_queue.id and c.token = ack_messages.token and c.first_id = v_first
-          and c.message_ids <@ ack_messages.message_ids and c.deadline > v_now
-        returning c.*
-    )
-    insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
-    select v_queue.id, g.claimed_at, v_now, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
-    from gone g
-    returning message_ids into v_done;
-    return query select unnest(v_done);
-
-    if cardinality(v_done) = cardinality(ack_messages.message_ids) then
-        return;
-    end if;
     return query
     with gone as (
-        select * from penstock_data.unclaim(v_queue.id, ack_messages.token,
-            array(select id from unnest(ack_messages.message_ids) id where id <> all (coalesce(v_done, '{}'))), v_now)
+        select * from penstock_data.unclaim(v_queue.id, ack_messages.token, ack_messages.message_ids, v_clock + v_queue.clock_shift)
     ), receipt as (
         insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
-        select v_queue.id, g.claimed_at, v_now, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
+        select v_queue.id, g.claimed_at, v_clock + v_queue.clock_shift, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
         from gone g
         returning message_ids
     )

@@ -1,6 +1,7 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
 -- Returns the messages in claim order; none when the queue is empty or another claim holds the queue for too long.
--- Plain messages are read straight from the log, in one statement that also appends the position and the claim.
+-- The usual case, plain messages of a direct queue, takes three or four small statements; everything that needs
+-- individual care is done by penstock_data.attend and pick_scheduled, when there is any.
 -- Locks: the queue's claim lock until the transaction ends, so claim in a short transaction of its own.
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
 create or replace function penstock.consume_messages_batch(queue_name text, consumer_token text, vt_seconds int, batch_size int)
@@ -11,79 +12,68 @@ returns table (
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_sort = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue    record;
-    v_row      penstock_data.queues;
-    v_seen     record;
-    v_position penstock_data.positions;
-    v_latest   penstock_data.positions;
-    v_pick     penstock_data.pick;
+    v_clock    timestamptz;
     v_now      timestamptz;
     v_deadline timestamptz;
-    v_started  timestamptz;
+    v_seen     record;
+    v_queue    penstock_data.queues;        -- filled when something needs care
+    v_position penstock_data.positions;
+    v_pick     penstock_data.pick;
     v_snapshot pg_snapshot;
-    v_left     int := batch_size;
-    v_rows     int;
-    v_dirty    boolean := false;
-    v_awaited  boolean;
+    v_care     boolean;
+    v_dirty    boolean := false;            -- the position changed and is not written yet
     v_fresh    boolean;
-    v_late     xid8[];
-    v_open     xid8[];
+    v_left     int := batch_size;
     v_low      xid8;
     v_low_id   bigint;
+    v_message  record;
+    v_batch    record;
 begin
-    select * into v_queue from penstock_data.queue_named(queue_name);
-    if v_queue.ready is not true then
-        perform penstock_data.check_queue(queue_name);
-    end if;
-    if vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024 then
-        null;
-    else
-        perform penstock_data.check_claim(consumer_token, vt_seconds, batch_size);
-    end if;
-    if not pg_try_advisory_xact_lock(1346719315, (v_queue.id & 2147483647)::int) then
-        if not penstock_data.await_queue_lock(v_queue.id) then
+    if not pg_try_advisory_xact_lock(1346719315, hashtext(queue_name)) then
+        if not penstock_data.await_queue_lock(queue_name) then
             return;
         end if;
     end if;
 
-    -- The position, and whether anything but plain messages wants attention.
-    v_now := clock_timestamp() + v_queue.clock_shift;
-    v_deadline := v_now + make_interval(secs => vt_seconds);
+    -- The queue, its position, and whether anything but plain messages wants attention.
+    v_clock := clock_timestamp();
     select
-        p as position, pg_current_snapshot() as snapshot, pg_is_in_recovery() as standby,
-        v_now >= p.full_scan_at or p.flagged_to is not null
-        or exists (
-            select from penstock_data.claims c
-            where c.queue_id = v_queue.id and c.deadline >= p.floor and c.deadline <= v_now)
-        or exists (
-            select from unnest(coalesce(p.levels, '{0}'), p.level_floors) as level(priority, floor)
-            cross join lateral (
-                select from penstock_data.scheduled s
-                where s.queue_id = v_queue.id and s.priority = level.priority and s.rank is null
-                  and s.visible_at >= coalesce(level.floor, p.floor) - interval '1 second' and s.visible_at <= v_now
-                limit 1) s)
-        or exists (
-            select from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_queue.topic_id and m.flagged and m.xid >= pg_snapshot_xmax(p.flagged_from))
-        or pg_snapshot_xmin(p.flagged_from) < pg_snapshot_xmax(p.flagged_from) and exists (
-            select from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_queue.topic_id and m.flagged
-              and m.xid = any (penstock_data.open_xids(p.flagged_from))) as care,
+        q.id, q.topic_id, q.direct, q.retention, q.consumers is null and not q.exclusive as open, s.clock_shift, s.receipt_segment,
+        p as position, pg_current_snapshot() as snapshot,
         exists (
-            select from penstock_data.waiting w
-            where w.topic_id = v_queue.topic_id and w.until > v_now and w.queue_id = v_queue.id) as awaited
+            select from penstock_data.scheduled d
+            where d.queue_id = q.id and d.priority = 0 and d.rank is null
+              and d.visible_at >= coalesce(p.level_floors[1], p.floor) - interval '1 second' and d.visible_at <= v_clock + s.clock_shift) as due,
+        exists (
+            select from penstock_data.flags f
+            where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from)) as flagged
     into v_seen
-    from penstock_data.position_of(v_queue.id) p;
-    if v_seen.standby is not false then
-        perform penstock_data.check_queue(queue_name);      -- deleted while we waited for the lock
+    from penstock_data.queues q
+    cross join penstock_data.settings s
+    cross join lateral penstock_data.position_of(q.id) p
+    where q.name = queue_name and s.single;
+    if v_seen.open is not true then
+        perform penstock_data.check_queue(queue_name);
+    end if;
+    if current_setting('penstock.at_home', true) is distinct from 'yes' then
+        perform penstock_data.check_at_home();
+    end if;
+    if pg_is_in_recovery() then
         perform penstock_data.fail('PS011', 'messages cannot be claimed on a standby');
     end if;
+    if (vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024) is not true then
+        perform penstock_data.check_claim(consumer_token, vt_seconds, batch_size);
+    end if;
+    v_now := v_clock + v_seen.clock_shift;
+    v_deadline := v_now + vt_seconds * interval '1 second';
     v_position := v_seen.position;
     v_snapshot := v_seen.snapshot;
-    v_awaited := v_seen.awaited;
     if pg_current_xact_id_if_assigned() is not null then
         v_snapshot := penstock_data.snapshot_without_me(v_snapshot);
     end if;
@@ -91,32 +81,32 @@ begin
         v_position := penstock_data.guard_position(v_position);
     end if;
 
-    if v_seen.care or not v_queue.direct then
-        v_started := clock_timestamp();
-        select * into v_row from penstock_data.queues q where q.id = v_queue.id;
+    v_care := not v_seen.direct or v_seen.due or v_seen.flagged or v_now >= v_position.attend_at or v_position.flagged_to is not null;
+    if not v_care and (v_position.levels is not null or pg_snapshot_xmin(v_position.flagged_from) < pg_snapshot_xmax(v_position.flagged_from)) then
+        v_care := penstock_data.needs_care(v_seen.topic_id, v_position, v_now);
+    end if;
+    if v_care then
+        select * into v_queue from penstock_data.queues q where q.id = v_seen.id;
         if v_now >= v_position.full_scan_at then
             v_position.floor := '-infinity';
         end if;
-        v_position := penstock_data.attend(v_row, v_position, v_snapshot, v_now, batch_size);
+        v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size);
         -- Ahead of the log go the priorities that are not below it.
-        v_pick := penstock_data.pick_scheduled(v_row, v_position,
-            array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_queue.direct),
+        v_pick := penstock_data.pick_scheduled(v_queue, v_position,
+            array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_seen.direct),
             consumer_token, v_deadline, v_now, v_left);
         v_position := v_pick.position;
         if v_pick.message_ids is not null then
             v_left := v_left - cardinality(v_pick.message_ids);
-            return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
+            return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
         end if;
-        v_dirty := v_position::text <> v_seen.position::text or v_pick.message_ids is not null;
-        if v_position.floor = '-infinity' then
-            v_position.full_scan_at := v_now + greatest(
-                case when v_pick.message_ids is null then interval '10 seconds' else '1 second' end,
-                (clock_timestamp() - v_started) * 100);
-        end if;
+        v_position := penstock_data.plan_attention(v_position, v_now, v_clock, v_left < batch_size);
+        v_dirty := v_position::text <> v_seen.position::text;
     end if;
     v_position.floor := v_now;
+    v_position.attend_at := least(v_position.attend_at, v_deadline);
 
-    while v_queue.direct and v_left > 0 loop
+    while v_seen.direct and v_left > 0 loop
         v_fresh := v_position.last_xid is null;
         if v_fresh then
             v_position.window_from := v_position.window_to;
@@ -124,108 +114,119 @@ begin
             v_position.last_xid := '0';
             v_position.last_id := 0;
         end if;
+        if pg_snapshot_xmin(v_position.window_from) = pg_snapshot_xmax(v_position.window_from) and v_fresh then
+            v_position.last_xid := pg_snapshot_xmax(v_position.window_from);
+        end if;
+        while v_position.last_xid < pg_snapshot_xmax(v_position.window_from) and v_left > 0 loop
+            v_pick := penstock_data.pick_late(v_seen.topic_id, v_seen.retention, v_position, consumer_token, v_deadline, v_now, v_left);
+            v_position := v_pick.position;
+            if v_pick.message_ids is not null then
+                v_left := v_left - cardinality(v_pick.message_ids);
+                v_dirty := true;
+                return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
+            end if;
+        end loop;
+        exit when v_left = 0;
         v_low := v_position.last_xid;
         v_low_id := v_position.last_id;
-        v_late := '{}';
-        v_open := '{}';
-        if v_low < pg_snapshot_xmax(v_position.window_from) then
-            v_low := pg_snapshot_xmax(v_position.window_from);
-            v_low_id := 0;
-            if pg_snapshot_xmin(v_position.window_from) < v_low then
-                v_late := penstock_data.late_xids(v_position.window_from, v_position.window_to);
+
+        if v_left = 1 then
+            select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
+                least(m.expires_at, m.published_at + v_seen.retention) <= v_now as lapsed
+            into v_message
+            from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
+              and (m.xid, m.id) > (v_low, v_low_id)
+              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+            order by m.xid, m.id limit 1;
+            if v_message.id is not null and v_message.lapsed is not true then
+                v_position.last_xid := v_message.xid;
+                v_position.last_id := v_message.id;
+                v_position.seq := v_position.seq + 1;
+                with claim as (
+                    insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+                    values (v_seen.id, v_message.id, v_deadline, v_now, consumer_token, array[v_message.id])
+                )
+                insert into penstock_data.positions values (v_position.*);
+                message_id := v_message.id;
+                payload := v_message.payload;
+                headers := v_message.headers;
+                key := v_message.key;
+                priority := 0;
+                delivery_attempts := 1;
+                vt := v_deadline;
+                published_at := v_message.published_at;
+                correlation_id := v_message.correlation_id;
+                tenant_id := v_message.tenant_id;
+                return next;
+                v_left := 0;
+                v_dirty := false;
+                exit;
             end if;
         end if;
-        if pg_snapshot_xmin(v_position.window_to) < pg_snapshot_xmax(v_position.window_to) then
-            v_open := penstock_data.open_xids(v_position.window_to);
-        end if;
 
-        return query
-        with batch as materialized (
-            select m.*, coalesce(least(m.expires_at, m.published_at + v_queue.retention) <= v_now, false) as lapsed
-            from (
-                (select m.*
-                from unnest(v_late) as late(xid)
-                cross join lateral (
-                    select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id, m.expires_at
-                    from penstock_data.messages m
-                    where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
-                      and m.xid = late.xid and (late.xid, m.id) > (v_position.last_xid, v_position.last_id)
-                    order by m.id limit v_left) m)
-                union all
-                (select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id, m.expires_at
-                from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
-                  and (m.xid, m.id) > (v_low, v_low_id)
-                  and m.xid < pg_snapshot_xmax(v_position.window_to) and m.xid <> all (v_open)
-                order by m.xid, m.id limit v_left)
-            ) m
-            limit v_left
-        ), total as materialized (
-            select
-                count(*) as count, min(b.id) filter (where not b.lapsed) as first_id,
-                (array_agg(b.xid))[count(*)] as last_xid, (array_agg(b.id))[count(*)] as last_id,
-                array_agg(b.id) filter (where not b.lapsed) as claimed, array_agg(b.id) filter (where b.lapsed) as lapsed
-            from batch b
-        ), position as (
-            insert into penstock_data.positions (
-                queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, flagged_to, flagged_xid, flagged_id,
-                floor, full_scan_at, levels, level_floors)
-            select
-                v_queue.id, v_position.seq + 1,
-                case when t.count = v_left then v_position.window_from else v_position.window_to end, v_position.window_to,
-                case when t.count = v_left then t.last_xid end, case when t.count = v_left then t.last_id end,
-                v_position.flagged_from, v_position.flagged_to, v_position.flagged_xid, v_position.flagged_id,
-                v_position.floor, v_position.full_scan_at, v_position.levels, v_position.level_floors
-            from total t
-            where t.count > 0 or v_dirty
-        ), claim as (
-            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-            select v_queue.id, t.first_id, v_deadline, v_now, consumer_token, t.claimed
-            from total t where t.claimed is not null
-        ), lapse as (
-            insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
-            select v_queue.id, v_now, v_queue.receipt_segment, 'lapsed', t.lapsed
-            from total t where t.lapsed is not null
-        )
-        select b.id, b.payload, b.headers, b.key, 0, 1, v_deadline, b.published_at, b.correlation_id, b.tenant_id
-        from batch b where not b.lapsed;
-        get diagnostics v_rows = row_count;
-        v_left := v_left - v_rows;
-        if v_left = 0 then
-            v_dirty := false;
-            exit;
-        end if;
-
-        -- Fewer than asked for: the window is used up, or some of it lapsed.
-        select p.* into v_latest from penstock_data.position_of(v_queue.id) p;
-        if v_latest.seq > v_position.seq then
-            v_position := v_latest;
-            v_dirty := false;
+        select count(*)::int as count, array_agg(m.id) as ids, (array_agg(m.xid))[count(*)] as last_xid, bool_or(m.lapsed) as lapsed
+        into v_batch
+        from (
+            select m.xid, m.id, least(m.expires_at, m.published_at + v_seen.retention) <= v_now as lapsed
+            from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
+              and (m.xid, m.id) > (v_low, v_low_id)
+              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+            order by m.xid, m.id limit v_left
+        ) m;
+        if v_batch.count = v_left then
+            v_position.last_xid := v_batch.last_xid;
+            v_position.last_id := v_batch.ids[v_left];
         else
-            v_dirty := v_dirty or not v_fresh;      -- or the log would be kept for a window that is used up
-            v_position.last_xid := null;
+            v_position.last_xid := null;        -- the window is used up
             v_position.last_id := null;
+            v_position.window_from := v_position.window_to;
+        end if;
+        -- A window that was open must be closed in writing, or the log would be kept for it.
+        v_dirty := v_dirty or v_batch.count > 0 or not v_fresh;
+
+        if v_batch.lapsed then
+            v_pick.message_ids := penstock_data.drop_lapsed(v_seen.id, v_seen.topic_id, v_seen.retention, v_batch.ids, v_now);
+            if v_pick.message_ids <> '{}' then
+                perform penstock_data.claim_messages(v_seen.id, v_pick.message_ids, consumer_token, v_deadline, v_now);
+                v_left := v_left - cardinality(v_pick.message_ids);
+                return query select * from penstock_data.claimed_rows(
+                    v_seen.topic_id, v_pick.message_ids, array_fill(1, array[cardinality(v_pick.message_ids)]), v_deadline);
+            end if;
+        elsif v_batch.count > 0 then
+            v_left := v_left - v_batch.count;
+            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+            values (v_seen.id, (select min(id) from unnest(v_batch.ids) id), v_deadline, v_now, consumer_token, v_batch.ids);
+            return query
+            select m.id, m.payload, m.headers, m.key, 0, 1, v_deadline, m.published_at, m.correlation_id, m.tenant_id
+            from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
+              and (m.xid, m.id) > (v_low, v_low_id) and (m.xid, m.id) <= (v_batch.last_xid, v_batch.ids[v_batch.count])
+              and pg_visible_in_snapshot(m.xid, v_position.window_to)
+            order by m.xid, m.id;
         end if;
         exit when v_fresh and v_position.last_xid is null;
     end loop;
 
     -- Behind the log go the priorities below it.
-    if v_queue.direct and v_left > 0 and v_row.id is not null
-       and v_position.levels[cardinality(v_position.levels)] < 0 then
-        v_pick := penstock_data.pick_scheduled(v_row, v_position,
+    if v_care and v_seen.direct and v_left > 0 and v_position.levels[cardinality(v_position.levels)] < 0 then
+        v_pick := penstock_data.pick_scheduled(v_queue, v_position,
             array(select l from unnest(v_position.levels) l where l < 0), consumer_token, v_deadline, v_now, v_left);
         v_position := v_pick.position;
-        v_dirty := v_dirty or v_pick.message_ids is not null;
         if v_pick.message_ids is not null then
-            return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
+            v_left := v_left - cardinality(v_pick.message_ids);
+            v_dirty := true;
+            return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
         end if;
     end if;
     if v_dirty then
-        perform penstock_data.append_position(v_position);
+        v_position.seq := v_position.seq + 1;
+        insert into penstock_data.positions values (v_position.*);
     end if;
     -- There was something, so nobody needs to be woken until somebody looks in vain again.
-    if v_awaited and v_left < batch_size then
-        delete from penstock_data.waiting w where w.topic_id = v_queue.topic_id and w.until > v_now and w.queue_id = v_queue.id;
+    if v_care and v_left < batch_size then
+        delete from penstock_data.waiting w where w.topic_id = v_seen.topic_id and w.until > v_now and w.queue_id = v_seen.id;
     end if;
 end
 $$;

@@ -10,6 +10,7 @@ create or replace function penstock.publish_message(
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set jit = off
 as $$
 #variable_conflict use_variable
 declare
@@ -51,6 +52,9 @@ begin
         returning id into v_id;
     end if;
 
+    if priority <> 0 or v_delayed is not null then
+        insert into penstock_data.flags (topic_id) values (v_topic.id) on conflict do nothing;
+    end if;
     if v_topic.awaited or v_topic.always <> '{}' then
         perform penstock_data.wake_topic(v_topic.id, v_topic.always, v_id);
     end if;

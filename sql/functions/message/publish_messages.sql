@@ -10,6 +10,7 @@ create or replace function penstock.publish_messages(
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -61,6 +62,9 @@ begin
         as u(payload, delay, header, key, priority, expiry, correlation, tenant)
     returning id;
 
+    if publish_messages.deliver_after is not null or priorities is not null then
+        insert into penstock_data.flags (topic_id) values (v_topic.id) on conflict do nothing;
+    end if;
     if v_count > 0 and (v_topic.awaited or v_topic.always <> '{}') then
         perform penstock_data.wake_topic(v_topic.id, v_topic.always, currval('penstock_data.message_id'));
     end if;

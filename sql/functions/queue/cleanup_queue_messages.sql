@@ -19,6 +19,7 @@ begin
     if not exists (select from penstock_data.topics t where t.name = topic_name) then
         perform penstock_data.fail('PS001', format('topic %L does not exist', topic_name));
     end if;
+    perform penstock_data.check_incarnation();
     return (
         select coalesce(sum(penstock_data.forget_done(q.id)), 0)
         from penstock_data.queues q join penstock_data.topics t on t.id = q.topic_id

@@ -9,6 +9,7 @@ begin
     if not exists (select from penstock_data.queues q where q.name = queue_name) then
         perform penstock_data.fail('PS002', format('queue %L does not exist', queue_name));
     end if;
+    perform penstock_data.check_incarnation();
     perform penstock_data.drop_queue(queue_name);
 end
 $$;

@@ -11,7 +11,7 @@ declare
 begin
     perform penstock_data.check_queue(queue_name);
     select * into v_queue from penstock_data.queues q where q.name = queue_name;
-    perform pg_advisory_xact_lock(1346719315, (v_queue.id & 2147483647)::int);
+    perform pg_advisory_xact_lock(1346719315, hashtext(queue_name));
     select c.pending + c.processing into v_count from penstock_data.count_queue(v_queue.id) c;
     perform penstock_data.clear_queue(v_queue.id);
     v_start := penstock_data.start_position(v_queue, true);

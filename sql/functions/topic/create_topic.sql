@@ -8,6 +8,7 @@ declare
     v_topic penstock_data.topics;
 begin
     perform penstock_data.check_name('topic', topic_name);
+    perform penstock_data.check_incarnation();
     if retention < interval '0' or retention > interval '100 years' then
         perform penstock_data.fail('PS005', format('retention must be between 0 and 100 years, not %s', retention));
     end if;

@@ -13,9 +13,11 @@ begin
     if not found then
         perform penstock_data.fail('PS001', format('topic %L does not exist', topic_name));
     end if;
+    perform penstock_data.check_incarnation();
     for v_queue in select q.name from penstock_data.queues q where q.topic_id = v_topic_id order by q.id loop
         perform penstock_data.drop_queue(v_queue);
     end loop;
+    delete from penstock_data.flags f where f.topic_id = v_topic_id;
     delete from penstock_data.dedupe_keys d where d.topic_id = v_topic_id;
     delete from penstock_data.waiting w where w.topic_id = v_topic_id;
     delete from penstock_data.reader_positions p using penstock_data.readers r where r.topic_id = v_topic_id and p.reader_id = r.id;
