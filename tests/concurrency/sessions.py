@@ -119,8 +119,9 @@ def pid(conn: Session) -> int:
 class Background(Generic[T]):
     """Something a session does in a thread of its own, because it may have to wait."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[..., T], *given: Any) -> None:
         self._work = work
+        self._given = given
         self._result: T
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -128,7 +129,7 @@ class Background(Generic[T]):
 
     def _run(self) -> None:
         try:
-            self._result = self._work()
+            self._result = self._work(*self._given)
         except BaseException as exc:  # noqa: BLE001 - handed to whoever asks for the result
             self._error = exc
 

@@ -95,8 +95,7 @@ def test_single_acks_of_one_claim_from_many_sessions_all_succeed(
         return [bool(call(session, "ack_message", "q", message, "t")) for message in share]
 
     running = [
-        Background(lambda s=session, n=number: work(s, messages[n::6]))
-        for number, session in enumerate(sessions)
+        Background(work, session, messages[number::6]) for number, session in enumerate(sessions)
     ]
     assert all(done for one in running for done in one.result())
     clock.advance(db, 60)
@@ -198,9 +197,9 @@ def test_an_extension_of_one_message_and_acks_of_the_others_mix(
     def work(session: Session, share: list[int]) -> list[int]:
         return [done for message in share for done in ack(session, [message])]
 
-    keeper = Background(lambda: extend(sessions[3]))
+    keeper = Background(extend, sessions[3])
     running = [
-        Background(lambda s=session, n=number: work(s, messages[1:][n::3]))
+        Background(work, session, messages[1:][number::3])
         for number, session in enumerate(sessions[:3])
     ]
     assert sorted(done for one in running for done in one.result()) == messages[1:]

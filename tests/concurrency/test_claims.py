@@ -68,8 +68,7 @@ def test_two_claimers_share_nothing_and_both_get_something(
         return [one for _ in range(20) for one in claim(session, 5, holder=holder)]
 
     running = [
-        Background(lambda s=session, n=number: work(s, f"holder-{n}"))
-        for number, session in enumerate(sessions)
+        Background(work, session, f"holder-{number}") for number, session in enumerate(sessions)
     ]
     shares = [one.result() for one in running]
     assert all(shares)

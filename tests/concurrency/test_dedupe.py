@@ -78,7 +78,7 @@ def test_many_at_once_publish_one_message_per_key(db: Session, connect: Connect)
     def work(session: Session) -> list[int]:
         return [publish(session, dedupe_key=f"key-{n}") for n in range(15)]
 
-    running = [Background(lambda s=connect(): work(s)) for _ in range(5)]
+    running = [Background(work, connect()) for _ in range(5)]
     results = [one.result() for one in running]
     assert all(ids == results[0] for ids in results)
     assert drain(db) == sorted(results[0])

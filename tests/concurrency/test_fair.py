@@ -48,7 +48,5 @@ def test_consumers_at_once_deliver_all_keys_once(db: Session, connect: Connect) 
             found += ack(session, ids, holder=holder)
         return found
 
-    running = [
-        Background(lambda s=connect(), n=number: work(s, f"holder-{n}")) for number in range(3)
-    ]
+    running = [Background(work, connect(), f"holder-{number}") for number in range(3)]
     assert sorted(one for each in running for one in each.result()) == expected

@@ -162,9 +162,7 @@ def test_four_consumers_deliver_each_key_in_order(db: Session, connect: Connect)
                 done += 1
         return done
 
-    running = [
-        Background(lambda s=connect(), n=number: work(s, f"holder-{n}")) for number in range(4)
-    ]
+    running = [Background(work, connect(), f"holder-{number}") for number in range(4)]
     until(lambda: not any(one.running for one in running))
     assert sum(one.result() for one in running) == left
     for key, messages in expected.items():

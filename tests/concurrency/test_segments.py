@@ -192,9 +192,9 @@ def test_housekeepers_publishers_and_consumers_at_once_lose_nothing(
                 found += ack(session, ids, holder=name, name=name)
         return found
 
-    writers = [Background(lambda s=connect(): write(s)) for _ in range(2)]
-    keeper = Background(lambda s=connect(): keep(s))
-    workers = {name: Background(lambda s=connect(), n=name: work(s, n)) for name in names}
+    writers = [Background(write, connect()) for _ in range(2)]
+    keeper = Background(keep, connect())
+    workers = {name: Background(work, connect(), name) for name in names}
     expected = sorted(one for writer in writers for one in writer.result())
     keeper.result()
     for name, worker in workers.items():
