@@ -58,7 +58,7 @@ language sql as $$
         delete from penstock_data.lanes l
         using penstock_data.queues q, lateral penstock_data.position_of(q.id) p
         where q.id = l.queue_id and l.changed_at < p_now - interval '10 minutes' and not l.busy
-          and (q.ordering = 'fifo' or l.last_rank < p.turn)
+          and (q.ordering = 'fifo' or l.last_rank < penstock_data.turn_of(p, split_part(l.lane, ':', 1)::int))
         returning 1
     )
     select count(*) from gone

@@ -102,40 +102,48 @@ begin
 end
 $$;
 
+-- fair: the turn of a priority, the highest rank claimed in it so far.
+create or replace function penstock_data.turn_of(p_position penstock_data.positions, p_priority int) returns bigint
+language sql immutable as $$
+    select coalesce(p_position.level_turns[array_position(coalesce(p_position.levels, '{0}'), p_priority)], 0)
+$$;
+
 -- fair: give messages their turns.  A key's messages follow each other, so a busy key gets later turns than a quiet one.
--- A message without a key is its own key.  Returns how many can be claimed.  Under the queue's lock.
+-- Each priority has turns of its own, its lanes are named '<priority>:<key>'.  A message without a key is its own key.
+-- Returns how many can be claimed.  Under the queue's lock.
 create or replace function penstock_data.take_turns(
-    p_queue_id bigint, p_entries penstock_data.entry[], p_turn bigint, p_now timestamptz
+    p_position penstock_data.positions, p_entries penstock_data.entry[], p_now timestamptz
 ) returns int
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_ranked int;
 begin
     with entries as materialized (
-        select e.*, row_number() over (partition by e.lane order by e.place) as nth
+        select e.*, e.priority || ':' || e.lane as turns, row_number() over (partition by e.priority, e.lane order by e.place) as nth
         from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
         where e.visible_at <= p_now
     ), lanes as materialized (
-        select e.lane, l.seq, greatest(p_turn, l.last_rank + 1) as next_rank, e.count
-        from (select lane, count(*) from entries where lane is not null group by lane) e
+        select e.turns, l.seq, greatest(penstock_data.turn_of(p_position, e.priority), l.last_rank + 1) as next_rank, e.count
+        from (select turns, priority, count(*) from entries where lane is not null group by turns, priority) e
         left join lateral (
             select l.seq, l.last_rank from penstock_data.lanes l
-            where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
+            where l.queue_id = p_position.queue_id and l.lane = e.turns order by l.seq desc limit 1) l on true
     ), delayed as (
         insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
-        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
+        select p_position.queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
         from unnest(p_entries) e where e.visible_at > p_now
     ), ranked as (
         insert into penstock_data.scheduled (queue_id, message_id, visible_at, rank, priority, lane, history)
-        select p_queue_id, e.message_id, e.visible_at, coalesce(l.next_rank + e.nth - 1, p_turn), e.priority, e.lane, e.history
-        from entries e left join lanes l on l.lane = e.lane
+        select p_position.queue_id, e.message_id, e.visible_at,
+            coalesce(l.next_rank + e.nth - 1, penstock_data.turn_of(p_position, e.priority)), e.priority, e.lane, e.history
+        from entries e left join lanes l on l.turns = e.turns
         returning 1
     ), superseded as (
         delete from penstock_data.lanes o using lanes l
-        where o.queue_id = p_queue_id and o.lane = l.lane and o.seq = l.seq
+        where o.queue_id = p_position.queue_id and o.lane = l.turns and o.seq = l.seq
     ), newest as (
         insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
-        select p_queue_id, l.lane, false, l.next_rank + l.count - 1, p_now from lanes l
+        select p_position.queue_id, l.turns, false, l.next_rank + l.count - 1, p_now from lanes l
     )
     select count(*) into v_ranked from ranked;
     return v_ranked;

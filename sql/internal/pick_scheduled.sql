@@ -21,7 +21,7 @@ begin
         v_floors := array_fill(p_position.floor, array[cardinality(v_all)]);
     end if;
     if v_fair then
-        perform penstock_data.give_turns(p_queue.id, v_all, v_floors, p_position.turn, p_now);
+        perform penstock_data.give_turns(p_queue.id, v_all, v_floors, p_position.level_turns, p_now);
     end if;
 
     with picked as materialized (
@@ -48,12 +48,20 @@ begin
         array_agg(p.message_id) as ids, array_agg(p.attempt + 1) as attempts, array_agg(p.lane) as lanes,
         jsonb_object_agg(p.message_id, p.history) filter (where p.history is not null) as histories,
         (array_agg(p.priority))[count(*)] as last_priority, (array_agg(p.visible_at))[count(*)] as last_visible_at,
-        max(p.rank) as turn, (array_agg(p.rank))[count(*)] as last_rank
+        array_agg(p.priority) as priorities, array_agg(p.rank) as ranks
     into v_picked
     from picked p;
 
     p_position := penstock_data.with_floors(p_position, p_levels, v_floors, p_now,
-        v_picked.count = p_limit, v_picked.last_priority, v_picked.last_visible_at, v_picked.last_rank, v_picked.turn);
+        v_picked.count = p_limit, v_picked.last_priority, v_picked.last_visible_at);
+    if v_fair and v_picked.count > 0 then
+        -- Each level has turns of its own: what is claimed ahead of the others must not end their turns.
+        p_position.level_turns := array(
+            select greatest(level.turn, 0, (select max(u.rank) from unnest(v_picked.priorities, v_picked.ranks) as u(priority, rank)
+                                            where u.priority = level.priority))
+            from unnest(v_all, p_position.level_turns) with ordinality as level(priority, turn, place) order by level.place);
+        p_position.turn := greatest(p_position.turn, (select max(u.rank) from unnest(v_picked.ranks) as u(rank)));
+    end if;
     v_pick.position := p_position;
     if v_picked.count = 0 then
         return v_pick;
@@ -91,7 +99,7 @@ $$;
 -- batch became full up to its last message; the others stay where they were.
 create or replace function penstock_data.with_floors(
     p_position penstock_data.positions, p_looked_at int[], p_floors timestamptz[], p_now timestamptz,
-    p_full boolean, p_last_priority int, p_last_visible_at timestamptz, p_last_rank bigint, p_turn bigint
+    p_full boolean, p_last_priority int, p_last_visible_at timestamptz
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
@@ -108,23 +116,17 @@ begin
     if p_now = all (p_position.level_floors) then
         p_position.level_floors := null;
     end if;
-    if p_position.turn is not null and p_turn is not null then
-        p_position.level_turns := array(
-            select case when level.priority = p_last_priority then p_last_rank else coalesce(level.turn, 0) end
-            from unnest(v_levels, p_position.level_turns) as level(priority, turn));
-        p_position.turn := greatest(p_position.turn, p_turn);
-    end if;
     return p_position;
 end
 $$;
 
--- fair: messages that became due get the current turn; they have waited for it already.
+-- fair: messages that became due get the current turn of their level; they have waited for it already.
 create or replace function penstock_data.give_turns(
-    p_queue_id bigint, p_levels int[], p_floors timestamptz[], p_turn bigint, p_now timestamptz
+    p_queue_id bigint, p_levels int[], p_floors timestamptz[], p_turns bigint[], p_now timestamptz
 ) returns void
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
-    update penstock_data.scheduled s set rank = p_turn
+    update penstock_data.scheduled s set rank = coalesce(p_turns[array_position(p_levels, s.priority)], 0)
     where s.queue_id = p_queue_id and s.message_id = any (array(
         select d.message_id
         from unnest(p_levels, p_floors) as level(priority, floor)

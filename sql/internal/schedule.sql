@@ -18,7 +18,7 @@ begin
         when 'fifo' then
             return penstock_data.enter_lanes(p_queue.id, p_entries, p_now);
         when 'fair' then
-            return penstock_data.take_turns(p_queue.id, p_entries, p_position.turn, p_now);
+            return penstock_data.take_turns(p_position, p_entries, p_now);
         else
             with placed as (
                 insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, history)

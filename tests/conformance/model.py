@@ -234,13 +234,13 @@ class Queue:
 
     def learn(self, item: Item, status: str | None, span: Span) -> None:
         """A lapsed message leaves when somebody meets it, an overlooked claim when it is found."""
+        overlooked = item.place is Place.CLAIMED and not item.held and item.sure_at is not None
+        if overlooked and self._expired(item, span.start) and status != "processing":
+            self._give_up(item, span)
+            item.due_within = None
         if item.place is Place.WAITING and item.has_lapsed(span.end) and status == "completed":
             item.finish()
             item.attempts = 0
-        overlooked = item.place is Place.CLAIMED and not item.held and item.sure_at is not None
-        if overlooked and self._expired(item, span.start) and status in ("pending", "dead"):
-            self._give_up(item, span)
-            item.due_within = None
 
     def learn_due_time(self, item: Item, due_at: datetime | None) -> None:
         """When a message that was put back comes again, within what its delay and jitter allow."""
@@ -370,25 +370,33 @@ class Queue:
                 return False
 
     def _check_turns(self, ids: list[int], span: Span) -> None:
-        if any(item.message.priority for item in self.items.values()):
-            return  # a key spends its turns on all priorities together
-        waiting = [i for i in self._sure(span) if i.fresh and i.message.plain and i.message.key]
-        for each in ids:
-            item = self.items[each]
-            waiting = [other for other in waiting if other is not item]
-            if not (item.fresh and item.message.plain and item.message.key):
-                continue  # it waits for its turn once, not again at every retry
-            for other in waiting:
-                if other.message.key != item.message.key and self._leads_its_key(other):
-                    other.passed[item.message.key] += 1
-                    most = max(other.passed.values())
-                    assert most <= TURNS_WHILE_WAITING, f"{other} waits, others: {other.passed}"
+        """Within a priority no key waits while another has more than its share of turns."""
+
+        def takes_a_turn(item: Item) -> bool:
+            # A retry or a delayed message has waited already, it does not queue up again.
+            message = item.message
+            return item.fresh and message.key is not None and message.deliver_after is None
+
+        waiting = [item for item in self._sure(span) if takes_a_turn(item)]
+        for taken in [self.items[each] for each in ids]:
+            waiting = [item for item in waiting if item is not taken]
+            key, priority = taken.message.key, taken.message.priority
+            if key is None or not takes_a_turn(taken):
+                continue
+            for item in waiting:
+                same = item.message.key == key or item.message.priority != priority
+                if not same and self._leads_its_key(item):
+                    item.passed[key] += 1
+                    most = item.passed[key]
+                    assert most <= TURNS_WHILE_WAITING, f"{key} had {most} turns, {item} none"
 
     def _leads_its_key(self, item: Item) -> bool:
         return not any(
             other.requeued or other.message.before(item.message, by_insert=True)
             for other in self._lane(item.message.key)
-            if other is not item and other.place is Place.WAITING
+            if other is not item
+            and other.place is Place.WAITING
+            and other.message.priority == item.message.priority
         )
 
 

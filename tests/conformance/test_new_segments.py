@@ -19,7 +19,7 @@ def test_open_transaction_publishes_on_while_segments_are_added(
     db.execute("select penstock.create_queue('queue', 'topic')")
     engine.configure("segment_bytes", "1")
     # Often enough for cached plans: they never look for new segments by themselves.
-    ids = [writer.publish("topic", Draft()) for _ in range(10)]
+    ids = [writer.publish("topic", Draft()) for _ in range(30)]
     for _ in range(6):
         ids.append(engine.publish("topic", Draft()))  # unread, so that no segment is free
         engine.maintain()
