@@ -105,13 +105,9 @@ def test_a_message_that_went_missing_is_noticed(connect: Connect):
 
 def await_stream(running: Any, db: psycopg.Connection[Any]) -> None:
     """Wait until the demo has built its stage and begun to publish."""
-    while not demo_topics(db):
-        assert running.poll() is None, running.communicate()
-    (topic,) = demo_topics(db)
-    while True:
-        row = db.execute(
-            "select total_count from penstock.get_queue_statistics(%s)", (f"{topic}-analytics",)
-        ).fetchone()
-        if row and row[0]:
-            return
+    consumed = """
+        select s.total_count from penstock.list_queues() q
+        cross join lateral penstock.get_queue_statistics(q.name) s
+        where q.name like %s and s.total_count > 0"""
+    while not db.execute(consumed, (f"{PREFIX}%-analytics",)).fetchone():
         assert running.poll() is None, running.communicate()

@@ -107,13 +107,14 @@ def findings(books: Books) -> list[Finding]:
 def _accounts(books: Books, part: Part) -> Finding:
     """Published = done + dead, by our ledger and by the engine, and nothing was done twice."""
     page, engine = books.pages[part.name], books.statistics[part.name]
+    planned = len(books.script.orders)
     published, done, dead = len(page.published), len(page.done), len(books.dead[part.name])
     left = engine.pending_count + engine.processing_count
     agree = (done, dead) == (engine.completed_count, engine.dead_count)
     twice = page.done_twice()
     return Finding(
-        ok=published == done + dead and agree and left == 0 and not twice,
-        text=f"{part.name}: {published} published = {done} done + {dead} dead; "
+        ok=planned == published == done + dead and agree and left == 0 and not twice,
+        text=f"{part.name}: {published} of {planned} published = {done} done + {dead} dead; "
         f"the engine counts {engine.completed_count} + {engine.dead_count} and {left} left; "
         f"{len(twice)} done twice",
     )

@@ -20,7 +20,6 @@ from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import PARTS, Fate, Part, Script
 from penstock.client import calls
 from penstock.client.blocking import run
-from penstock.errors import PenstockError
 
 TICK = 0.25
 DEADLINE = 45.0
@@ -82,9 +81,7 @@ class _Scene:
         if self.troupe.problem is not None:
             return True
         if self.elapsed() > DEADLINE:
-            raise PenstockError(
-                f"the demo was not done after {DEADLINE:.0f} s: the machine is very busy"
-            )
+            return True  # the audit will say what is missing
         return self.troupe.everything_published.is_set() and all(map(self._settled, PARTS))
 
     def _settled(self, part: Part) -> bool:
