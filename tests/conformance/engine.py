@@ -70,7 +70,9 @@ class Engine:
         self.conn.execute("select penstock.configure(%s, %s)", (setting, value))
 
     def create_queue(self, name: str, topic: str, settings: Settings, start_at: str) -> None:
-        wanted = None if settings.colour is None else Jsonb({"payload": {"colour": settings.colour}})
+        wanted = (
+            None if settings.colour is None else Jsonb({"payload": {"colour": settings.colour}})
+        )
         self.conn.execute(
             """select penstock.create_queue(%s, %s, max_delivery_attempts => %s, ordering => %s,
                    start_at => %s, retry_base_seconds => %s, retry_cap_seconds => %s,
@@ -150,7 +152,11 @@ class Engine:
 
     def nack(self, queue: str, message_id: int, token: str, delay: int | None) -> bool:
         return self._value(
-            "select penstock.nack_message(%s, %s, %s, %s, 'broken')", queue, message_id, token, delay
+            "select penstock.nack_message(%s, %s, %s, %s, 'broken')",
+            queue,
+            message_id,
+            token,
+            delay,
         )
 
     def release(self, queue: str, message_id: int, token: str) -> bool:

@@ -2,8 +2,8 @@
 
 The model knows the contract and nothing of the engine.  Where the contract leaves room (jitter, the
 order of transactions that overlap, which key goes first), it states the room: `possible` is what a
-claim may return, `sure` what it must not overlook.  Moments come in pairs, the engine's clock before
-and after a step; a moment between the two would make the outcome open, see `Span.open`.
+claim may return, `sure` what it must not overlook.  Moments come in pairs, the engine's clock
+before and after a step; a moment between the two would leave the outcome open, see `Span.open`.
 """
 
 from __future__ import annotations

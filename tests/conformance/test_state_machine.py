@@ -1,0 +1,61 @@
+"""The engine against the model: whatever happens, every message is in exactly one place.
+
+`make test` runs a fixed set of examples, so that a red run is red again; `make prove` looks for new
+ones and prints how to repeat what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conformance.engine import Engine
+from tests.conformance.machine import QueueMachine
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from tests.fixtures.databases import Connect
+
+ORDERINGS = ["standard", "filtered", "fifo", "fair"]
+_COMMON: dict[str, Any] = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": [Phase.generate, Phase.shrink],
+}
+BOUNDED = settings(max_examples=40, stateful_step_count=40, derandomize=True, **_COMMON)
+LONG = settings(
+    max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "1500")),
+    stateful_step_count=60,
+    print_blob=True,
+    **_COMMON,
+)
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+def test_every_message_is_in_one_place_after_every_step(
+    ordering: str, db: psycopg.Connection[Any], connect: Connect
+) -> None:
+    _run(ordering, db, connect, BOUNDED)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("ordering", ORDERINGS)
+def test_every_message_is_in_one_place_in_thousands_of_examples(
+    ordering: str, db: psycopg.Connection[Any], connect: Connect
+) -> None:
+    _run(ordering, db, connect, LONG)
+
+
+def _run(ordering: str, db: psycopg.Connection[Any], connect: Connect, profile: settings) -> None:
+    engine = Engine(db)
+    engine.configure("lock_wait", "1 millisecond")  # a claim that meets another gives up at once
+    engine.configure("receipt_retention", "1 day")
+    second = connect(autocommit=False)
+    run_state_machine_as_test(lambda: QueueMachine(ordering, db, second), settings=profile)
