@@ -64,11 +64,16 @@ class Session:
     def connection(self) -> AnyConnection:
         """A connection to a database that has the engine."""
         connection = self.connect()
-        if self.is_embedded and schema.installed_version(connection) is None:
-            schema.install(connection)
-            self.output.note("installed the engine in it")
+        if self.is_embedded:
+            self._install(connection)
         schema.check(connection)
         return connection
+
+    def _install(self, connection: AnyConnection) -> None:
+        """The embedded server is ours alone, so its engine follows the package without a word."""
+        if (schema.installed_version(connection) or 0) < schema.EXPECTED_VERSION:
+            schema.install(connection)
+            self.output.note("installed the engine in it")
 
     def connect(self) -> AnyConnection:
         """Another connection of its own, engine or not."""
