@@ -40,7 +40,7 @@ language sql stable rows 1 as $$
     select * from penstock_data.positions p where p.queue_id = p_queue_id order by p.seq desc limit 1
 $$;
 
--- How many scheduled messages are due, counted up to p_limit.
+-- How many scheduled messages are due that go ahead of plain ones, counted up to p_limit.
 create or replace function penstock_data.count_due(p_position penstock_data.positions, p_now timestamptz, p_limit int) returns int
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -56,6 +56,7 @@ begin
             where s.queue_id = p_position.queue_id and s.priority = level.priority and s.rank is null
               and s.visible_at >= level.floor - interval '1 second' and s.visible_at <= p_now
             limit p_limit) s
+        where level.priority >= 0
         limit p_limit) due;
     return v_count;
 end
