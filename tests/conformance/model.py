@@ -333,7 +333,11 @@ class Queue:
 
     def _check_complete(self, ids: list[int], batch: int, span: Span) -> None:
         sure = self._sure(span)
-        lapsing = sum(item.has_lapsed(span.end) for item in self.place(Place.WAITING))
+        lapsing = sum(
+            item.has_lapsed(span.end)
+            for item in self.items.values()
+            if item.place is Place.WAITING or self._expired(item, span.end)
+        )
         least = min(batch, len(sure)) - lapsing
         overlooked = [item for item in sure if item.message.id not in ids]
         assert len(ids) >= least, f"got {len(ids)} of {batch}, overlooked {overlooked}"
