@@ -49,7 +49,7 @@ class CommandLine:
 
     def ok(self, *words: str, stdin: str = "", **environ: str) -> Ran:
         ran = self(*words, stdin=stdin, **environ)
-        assert ran.code == 0, ran.err
+        assert ran.code == 0, ran.err + ran.out
         return ran
 
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
