@@ -29,7 +29,9 @@ returns table (
 language sql stable as $$
     select m.id, m.payload, m.headers, m.key, m.priority, u.attempt, p_deadline, m.published_at, m.correlation_id, m.tenant_id
     from unnest(p_ids, p_attempts) with ordinality as u(id, attempt, place)
-    join penstock_data.messages m on m.topic_id = p_topic_id and m.id = u.id
+    cross join lateral (
+        -- One look-up per id: a join might read the whole topic, when the plan was made while the log was small.
+        select * from penstock_data.messages m where m.topic_id = p_topic_id and m.id = u.id limit 1) m
     order by u.place
 $$;
 

@@ -73,7 +73,8 @@ begin
     v_lapsed := array(
         select u.id
         from unnest(v_picked.ids) as u(id)
-        left join penstock_data.messages m on m.topic_id = p_queue.topic_id and m.id = u.id
+        left join lateral (
+            select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m on true
         where m.id is null or least(m.expires_at, m.published_at + p_queue.retention) <= p_now);
     if v_lapsed <> '{}' then
         insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids, lanes)

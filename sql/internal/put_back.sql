@@ -48,7 +48,8 @@ begin
         case when p_outcome = 'released' then p_claim.histories -> u.id::text
             else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end
     from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
-    join penstock_data.messages m on m.topic_id = v_queue.topic_id and m.id = u.id
+    cross join lateral (
+        select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
     where u.id <> all (coalesce(v_dead, '{}'));
 
     if v_dead <> '{}' then
@@ -61,7 +62,8 @@ begin
             penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error),
             p_now, m.published_at, m.priority, m.expires_at, m.key, m.correlation_id, m.tenant_id, m.payload, m.headers
         from unnest(p_claim.message_ids, p_claim.attempts) as u(id, attempt)
-        join penstock_data.messages m on m.topic_id = v_queue.topic_id and m.id = u.id
+        cross join lateral (
+            select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
         where u.id = any (v_dead);
     end if;
 

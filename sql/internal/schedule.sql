@@ -53,7 +53,8 @@ begin
         select m.id, m.key, m.priority, m.deliver_after, u.place,
             least(m.expires_at, m.published_at + p_queue.retention) <= p_now as lapsed
         from unnest(p_ids) with ordinality as u(id, place)
-        join penstock_data.messages m on m.topic_id = p_queue.topic_id and m.id = u.id
+        cross join lateral (
+            select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
         where penstock_data.matches(p_queue.filter, m.headers, m.payload)
           and (p_queue.starts_at is null or m.published_at >= p_queue.starts_at)
     ) m;
