@@ -11,10 +11,10 @@ begin
             row_number() over (partition by coalesce(e.lane, '') order by e.place) as nth
         from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
     ), lanes as materialized (
-        select e.lane, l.seq, coalesce(l.busy, false) as busy, coalesce(l.last_rank, 0) as last_rank
+        select e.lane, l.ctid as place, coalesce(l.busy, false) as busy, coalesce(l.last_rank, 0) as last_rank
         from (select distinct lane from entries) e
         left join lateral (
-            select l.seq, l.busy, l.last_rank from penstock_data.lanes l
+            select l.ctid, l.busy, l.last_rank from penstock_data.lanes l
             where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
     ), heads as (
         insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
@@ -30,8 +30,8 @@ begin
         where e.nth > 1 or l.busy
         order by e.place
     ), superseded as (
-        delete from penstock_data.lanes l using lanes o
-        where not o.busy and l.queue_id = p_queue_id and l.lane = o.lane and l.seq = o.seq
+        -- By place, here and below: a join might read all lanes, when the plan was made while there were few.
+        delete from penstock_data.lanes l where l.ctid = any (array(select o.place from lanes o where not o.busy))
     ), busy as (
         insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
         select p_queue_id, l.lane, true, l.last_rank, p_now from lanes l where not l.busy
@@ -46,24 +46,22 @@ create or replace function penstock_data.free_lanes(p_queue_id bigint, p_lanes t
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
     with lanes as materialized (
-        select f.lane, l.seq, l.last_rank, b.rank, b.message_id, b.visible_at, b.priority, b.history
+        select f.lane, l.ctid as place, l.last_rank, b.ctid as head, b.rank, b.message_id, b.visible_at, b.priority, b.history
         from unnest(p_lanes) as f(lane)
         cross join lateral (
-            select l.seq, l.last_rank from penstock_data.lanes l
+            select l.ctid, l.last_rank from penstock_data.lanes l
             where l.queue_id = p_queue_id and l.lane = f.lane order by l.seq desc limit 1) l
         left join lateral (
-            select b.* from penstock_data.backlog b
+            select b.ctid, b.* from penstock_data.backlog b
             where b.queue_id = p_queue_id and b.lane = f.lane and b.rank > l.last_rank order by b.rank limit 1) b on true
     ), heads as (
         insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
         select p_queue_id, l.message_id, greatest(l.visible_at, p_now), l.priority, l.lane, l.history
         from lanes l where l.message_id is not null
     ), promoted as (
-        delete from penstock_data.backlog b using lanes l
-        where b.queue_id = p_queue_id and b.lane = l.lane and b.rank = l.rank
+        delete from penstock_data.backlog b where b.ctid = any (array(select l.head from lanes l))
     ), superseded as (
-        delete from penstock_data.lanes o using lanes l
-        where o.queue_id = p_queue_id and o.lane = l.lane and o.seq = l.seq
+        delete from penstock_data.lanes o where o.ctid = any (array(select l.place from lanes l))
     )
     insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
     select p_queue_id, l.lane, l.message_id is not null, coalesce(l.rank, l.last_rank), p_now from lanes l;
@@ -123,10 +121,10 @@ begin
         from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
         where e.visible_at <= p_now
     ), lanes as materialized (
-        select e.turns, l.seq, greatest(penstock_data.turn_of(p_position, e.priority), l.last_rank + 1) as next_rank, e.count
+        select e.turns, l.ctid as place, greatest(penstock_data.turn_of(p_position, e.priority), l.last_rank + 1) as next_rank, e.count
         from (select turns, priority, count(*) from entries where lane is not null group by turns, priority) e
         left join lateral (
-            select l.seq, l.last_rank from penstock_data.lanes l
+            select l.ctid, l.last_rank from penstock_data.lanes l
             where l.queue_id = p_position.queue_id and l.lane = e.turns order by l.seq desc limit 1) l on true
     ), delayed as (
         insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
@@ -139,8 +137,7 @@ begin
         from entries e left join lanes l on l.turns = e.turns
         returning 1
     ), superseded as (
-        delete from penstock_data.lanes o using lanes l
-        where o.queue_id = p_position.queue_id and o.lane = l.turns and o.seq = l.seq
+        delete from penstock_data.lanes o where o.ctid = any (array(select l.place from lanes l))
     ), newest as (
         insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
         select p_position.queue_id, l.turns, false, l.next_rank + l.count - 1, p_now from lanes l
