@@ -115,7 +115,7 @@ begin
             select from penstock_data.scheduled s
             where s.queue_id = p_position.queue_id and s.priority = level.priority and s.rank is null
               and s.visible_at >= coalesce(level.floor, p_position.floor) - interval '1 second' and s.visible_at <= p_now
-            limit 1) s
+            order by s.visible_at limit 1) s
     ) or exists (
         select from pg_snapshot_xip(p_position.flagged_from) as x(xid)
         join penstock_data.flags f on f.topic_id = p_topic_id and f.xid = x.xid
@@ -138,7 +138,7 @@ begin
     if p_position.full_scan_at > p_now + interval '1 second' then
         p_position.attend_at := least(p_position.attend_at, (
             select c.deadline from penstock_data.claims c
-            where c.queue_id = p_position.queue_id and c.deadline > p_now order by c.deadline limit 1));
+            where c.queue_id = p_position.queue_id and c.deadline > '-infinity' and c.deadline > p_now order by c.deadline limit 1));
     end if;
     return p_position;
 end

@@ -5,7 +5,7 @@ create or replace function penstock_data.take_back_everywhere(p_now timestamptz)
 language sql as $$
     select coalesce(sum(penstock_data.take_back(q.id, '-infinity', p_now)), 0)
     from penstock_data.queues q
-    where exists (select from penstock_data.claims c where c.queue_id = q.id and c.deadline <= p_now)
+    where exists (select from penstock_data.claims c where c.queue_id = q.id and c.deadline > '-infinity' and c.deadline <= p_now)
 $$;
 
 create or replace function penstock_data.forget_dedupe_keys(p_now timestamptz) returns bigint
@@ -70,39 +70,89 @@ language sql as $$
     select count(*) from gone
 $$;
 
--- Unread messages of queues with a retention lapse even when nobody claims, or an abandoned queue would keep the log for
--- ever.  A claim does the same on its way; here it is asked to look without taking anything.
+-- Messages of queues with a retention lapse even when nobody claims, or an abandoned queue would keep the log for ever.
 create or replace function penstock_data.lapse_everywhere(p_now timestamptz) returns bigint
 language plpgsql as $$
 declare
-    v_queue    penstock_data.queues;
-    v_position penstock_data.positions;
-    v_lapsed   bigint[];
-    v_last     record;
-    v_count    bigint := 0;
+    v_queue penstock_data.queues;
+    v_count bigint := 0;
 begin
-    for v_queue in select * from penstock_data.queues q where q.retention is not null and q.direct loop
+    for v_queue in select * from penstock_data.queues q where q.retention is not null order by q.id loop
         continue when not pg_try_advisory_xact_lock(1346719315, hashtext(v_queue.name));
-        select * into v_position from penstock_data.position_of(v_queue.id);
-        -- Only a window that is used up is moved on, to a point before which everything is over.
-        continue when v_position.last_xid is not null;
-        select array_agg(m.id) filter (where m.published_at + v_queue.retention <= p_now) as lapsed,
-            bool_and(m.published_at + v_queue.retention <= p_now) as all_over
-        into v_last
-        from penstock_data.unread_messages(v_queue.id) m;
-        continue when v_last.all_over is not true;
-        v_lapsed := v_last.lapsed;
-        v_position.window_to := penstock_data.snapshot_without_me(pg_current_snapshot());
-        v_position.window_from := v_position.window_to;
-        continue when exists (
-            select from penstock_data.unread_messages(v_queue.id) m where m.id <> all (v_lapsed));
-        v_position.flagged_from := v_position.window_to;
-        perform penstock_data.append_position(v_position);
-        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
-        select v_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
-        v_count := v_count + cardinality(v_lapsed);
+        v_count := v_count + penstock_data.lapse_queue(v_queue, p_now);
     end loop;
     return v_count;
+end
+$$;
+
+-- Let messages of a queue lapse whose retention is over: scheduled ones, and those at the head of its unread log.
+-- Returns how many.  Under the queue's lock.
+create or replace function penstock_data.lapse_queue(p_queue penstock_data.queues, p_now timestamptz) returns bigint
+language plpgsql as $$
+declare
+    v_before   penstock_data.positions;
+    v_position penstock_data.positions;
+    v_snapshot pg_snapshot := penstock_data.snapshot_without_me(pg_current_snapshot());
+    v_unread   bigint[];
+    v_parked   bigint[];
+begin
+    select * into v_before from penstock_data.position_of(p_queue.id);
+    v_position := penstock_data.attend(p_queue, v_before, v_snapshot, p_now, 1000);
+    if p_queue.direct then
+        if v_position.last_xid is null then
+            v_position.window_from := v_position.window_to;
+            v_position.window_to := v_snapshot;
+        end if;
+        with unread as materialized (
+            select m.xid, m.id, bool_and(m.published_at + p_queue.retention <= p_now) over (order by m.xid, m.id) as over
+            from penstock_data.unread_messages(p_queue.id) m
+            where not m.flagged and pg_visible_in_snapshot(m.xid, v_position.window_to)
+            order by m.xid, m.id limit 100000
+        ), head as (
+            select u.xid, u.id from unread u where u.over order by u.xid, u.id
+        )
+        select array_agg(h.id), (array_agg(h.xid))[count(*)], (array_agg(h.id))[count(*)]
+        into v_unread, v_position.last_xid, v_position.last_id
+        from head h;
+        if v_unread is null then
+            v_position.window_from := v_before.window_from;
+            v_position.window_to := v_before.window_to;
+            v_position.last_xid := v_before.last_xid;
+            v_position.last_id := v_before.last_id;
+        end if;
+    end if;
+
+    with over as materialized (
+        select s.message_id
+        from penstock_data.scheduled_messages(p_queue.id) s
+        join penstock_data.messages m on m.topic_id = p_queue.topic_id and m.id = s.message_id
+        where m.published_at + p_queue.retention <= p_now
+    ), heads as (
+        delete from penstock_data.scheduled s using over o where s.queue_id = p_queue.id and s.message_id = o.message_id
+        returning s.message_id, s.lane
+    ), behind as (
+        delete from penstock_data.backlog b using over o where b.queue_id = p_queue.id and b.message_id = o.message_id
+    ), freed as (
+        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids, lanes)
+        select p_queue.id, p_now, s.receipt_segment, 'lapsed', array_agg(h.message_id), array_agg(h.lane)
+        from heads h cross join penstock_data.settings s
+        where p_queue.ordering = 'fifo'
+        group by s.receipt_segment
+    )
+    select array_agg(o.message_id) into v_parked
+    from over o where p_queue.ordering <> 'fifo' or o.message_id not in (select h.message_id from heads h);
+
+    if v_unread is not null or v_parked is not null then
+        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
+        select p_queue.id, p_now, s.receipt_segment, 'lapsed', coalesce(v_unread, '{}') || coalesce(v_parked, '{}')
+        from penstock_data.settings s;
+    end if;
+    if v_position::text <> v_before::text then
+        perform penstock_data.append_position(v_position);
+    end if;
+    return (
+        select coalesce(sum(cardinality(r.message_ids)), 0) from penstock_data.receipts r
+        where r.queue_id = p_queue.id and r.xid = pg_current_xact_id() and r.outcome = 'lapsed');
 end
 $$;
 

@@ -15,6 +15,7 @@ declare
     v_picked  record;
     v_lapsed  bigint[];
     v_pick    penstock_data.pick;
+    v_more    penstock_data.pick;
 begin
     v_floors := coalesce(p_position.level_floors, array_fill(p_position.floor, array[cardinality(v_all)]));
     if p_position.floor = '-infinity' then
@@ -92,6 +93,14 @@ begin
     where u.id <> all (v_lapsed)
     having count(*) > 0
     returning message_ids, attempts into v_pick.message_ids, v_pick.attempts;
+
+    -- What lapsed took places in the batch: fill them, or a consumer would take the queue for empty.
+    if v_lapsed <> '{}' and v_picked.count = p_limit then
+        v_more := penstock_data.pick_scheduled(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now, cardinality(v_lapsed));
+        v_pick.message_ids := nullif(coalesce(v_pick.message_ids, '{}') || coalesce(v_more.message_ids, '{}'), '{}');
+        v_pick.attempts := coalesce(v_pick.attempts, '{}') || coalesce(v_more.attempts, '{}');
+        v_pick.position := v_more.position;
+    end if;
     return v_pick;
 end
 $$;

@@ -92,7 +92,7 @@ begin
         delete from penstock_data.claims c
         where c.ctid = any (array(
             select d.ctid from penstock_data.claims d
-            where d.queue_id = p_queue_id and d.deadline >= p_from and d.deadline <= p_now
+            where d.queue_id = p_queue_id and d.deadline > '-infinity' and d.deadline >= p_from and d.deadline <= p_now
             order by d.deadline limit p_limit
             for update skip locked))
         returning c.*

@@ -19,6 +19,5 @@ insert into penstock_data.error_codes (code, name, cause, cure) values
     ('PS011', 'standby', 'This server is a standby, where positions cannot be taken.', 'Connect to the primary.'),
     ('PS012', 'other_version', 'The schema in the database is of another version.', 'Run sql/install.sql (or penstock init) of the newer release.'),
     ('PS013', 'log_full', 'The log reached settings.max_log_bytes; claims and acks still work.', 'Consume or delete queues that lag, run penstock.maintain(), or raise max_log_bytes.'),
-    ('PS014', 'unknown_dead_letter', 'No dead letter of this queue has this message id.', 'See penstock.list_dlq_messages().'),
-    ('PS015', 'log_truncated', 'Part of what the reader had still to read is gone.', 'Create the reader again at a position that still exists.')
+    ('PS014', 'unknown_dead_letter', 'No dead letter of this queue has this message id.', 'See penstock.list_dlq_messages().')
 on conflict (code) do update set name = excluded.name, cause = excluded.cause, cure = excluded.cure;

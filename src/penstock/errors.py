@@ -22,7 +22,6 @@
     │   ├── WrongSchemaVersion      PS012  this Penstock and the installed engine differ
     │   ├── NotInstalled            3F000, 42883, 42P01 on penstock.*
     │   ├── LogFull                 PS013  publishing is refused until space is made
-    │   ├── ReaderTruncated         PS015  the reader's place in the log is gone
     │   ├── DiskFull                53100
     │   └── Conflict                40001, 40P01, 55P03  run the transaction again
     └── EmbeddedServerError         the embedded PostgreSQL; .folder is its data folder
@@ -137,10 +136,6 @@ class LogFull(EngineError):
     """The log may not grow further, so publishing is refused."""
 
 
-class ReaderTruncated(EngineError):
-    """The log was emptied past the reader's position."""
-
-
 class DiskFull(EngineError):
     """The database server's disk is full."""
 
@@ -204,7 +199,6 @@ BY_SQLSTATE: dict[str, type[EngineError]] = {
     "PS012": WrongSchemaVersion,
     "PS013": LogFull,
     "PS014": UnknownDeadLetter,
-    "PS015": ReaderTruncated,
     "25006": StandbyServer,
     "40001": Conflict,
     "40P01": Conflict,

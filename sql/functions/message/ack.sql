@@ -18,7 +18,8 @@ begin
         using penstock_data.queues q, penstock_data.settings s
         where q.name = queue_name and s.single and q.consumers is null and not q.exclusive
           and c.queue_id = q.id and c.token = ack_messages.token and c.first_id = ack_messages.message_ids[1]
-          and c.message_ids = ack_messages.message_ids and c.deadline > v_clock + s.clock_shift
+          and c.message_ids = ack_messages.message_ids
+          and c.deadline > v_clock + s.clock_shift
         returning c.queue_id, c.claimed_at, c.message_ids, c.attempts, c.lanes, s.receipt_segment, s.clock_shift
     )
     insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)

@@ -35,6 +35,9 @@ declare
     v_message  record;
     v_batch    record;
 begin
+    if pg_is_in_recovery() then
+        perform penstock_data.fail('PS011', 'messages cannot be claimed on a standby');
+    end if;
     if not pg_try_advisory_xact_lock(1346719315, hashtext(queue_name)) then
         if not penstock_data.await_queue_lock(queue_name) then
             return;
@@ -46,13 +49,17 @@ begin
     select
         q.id, q.topic_id, q.direct, q.retention, q.consumers is null and not q.exclusive as open, s.clock_shift, s.receipt_segment,
         p as position, pg_current_snapshot() as snapshot,
-        exists (
-            select from penstock_data.scheduled d
+        (
+            select true from penstock_data.scheduled d
             where d.queue_id = q.id and d.priority = 0 and d.rank is null
-              and d.visible_at >= coalesce(p.level_floors[1], p.floor) - interval '1 second' and d.visible_at <= v_clock + s.clock_shift) as due,
+              and d.visible_at >= coalesce(p.level_floors[1], p.floor) - interval '1 second' and d.visible_at <= v_clock + s.clock_shift
+            order by d.visible_at limit 1) is true as due,
         exists (
             select from penstock_data.flags f
-            where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from)) as flagged
+            where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from)) as flagged,
+        exists (
+            select from penstock_data.waiting w
+            where w.topic_id = q.topic_id and w.until > v_clock + s.clock_shift and w.queue_id = q.id) as awaited
     into v_seen
     from penstock_data.queues q
     cross join penstock_data.settings s
@@ -63,9 +70,6 @@ begin
     end if;
     if current_setting('penstock.at_home', true) is distinct from 'yes' then
         perform penstock_data.check_at_home();
-    end if;
-    if pg_is_in_recovery() then
-        perform penstock_data.fail('PS011', 'messages cannot be claimed on a standby');
     end if;
     if (vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024) is not true then
         perform penstock_data.check_claim(consumer_token, vt_seconds, batch_size);
@@ -225,7 +229,7 @@ begin
         insert into penstock_data.positions values (v_position.*);
     end if;
     -- There was something, so nobody needs to be woken until somebody looks in vain again.
-    if v_care and v_left < batch_size then
+    if v_left < batch_size and v_seen.awaited then
         delete from penstock_data.waiting w where w.topic_id = v_seen.topic_id and w.until > v_now and w.queue_id = v_seen.id;
     end if;
 end

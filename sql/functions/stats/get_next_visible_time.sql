@@ -21,7 +21,7 @@ begin
              where s.queue_id = v_queue_id and s.priority = level.priority and s.rank is null
              order by s.visible_at limit 1) s),
         (select v_now from penstock_data.scheduled s where s.queue_id = v_queue_id and s.rank is not null limit 1),
-        (select c.deadline from penstock_data.claims c where c.queue_id = v_queue_id order by c.deadline limit 1),
+        (select c.deadline from penstock_data.claims c where c.queue_id = v_queue_id and c.deadline > '-infinity' order by c.deadline limit 1),
         -- fifo: a lane whose head is finished, which the next claim will learn from the receipt.
         (select v_now from penstock_data.receipts r
          where v_position.receipts_from is not null and r.queue_id = v_queue_id
