@@ -79,21 +79,24 @@ declare
     v_late  xid8[] := penstock_data.late_xids(v_from, p_snapshot);
     v_open  xid8[] := penstock_data.open_xids(p_snapshot);
     v_lanes text[];
+    v_count int;
 begin
-    v_lanes := array(
-        select distinct u.lane
-        from (
-            select r.lanes from penstock_data.receipts r
-            where r.queue_id = p_position.queue_id and r.xid = any (v_late)
-              and r.lanes is not null and r.outcome in ('acked', 'dead', 'lapsed')
-            union all
-            select r.lanes from penstock_data.receipts r
-            where r.queue_id = p_position.queue_id
-              and r.xid >= pg_snapshot_xmax(v_from) and r.xid < pg_snapshot_xmax(p_snapshot) and r.xid <> all (v_open)
-              and r.lanes is not null and r.outcome in ('acked', 'dead', 'lapsed')
-        ) r cross join lateral unnest(r.lanes) as u(lane));
-    if v_lanes <> '{}' then
+    select array_agg(distinct u.lane) filter (where r.outcome in ('acked', 'dead', 'lapsed')), count(*)
+    into v_lanes, v_count
+    from (
+        select r.lanes, r.outcome from penstock_data.receipts r
+        where r.queue_id = p_position.queue_id and r.xid = any (v_late) and r.lanes is not null
+        union all
+        select r.lanes, r.outcome from penstock_data.receipts r
+        where r.queue_id = p_position.queue_id
+          and r.xid >= pg_snapshot_xmax(v_from) and r.xid < pg_snapshot_xmax(p_snapshot) and r.xid <> all (v_open)
+          and r.lanes is not null
+    ) r cross join lateral unnest(r.lanes) as u(lane);
+    if v_lanes is not null then
         perform penstock_data.free_lanes(p_position.queue_id, v_lanes, p_now);
+    end if;
+    -- Receipts that free no lane are passed as well before they are many, or each claim would read them again.
+    if v_lanes is not null or v_count >= 50 then
         p_position.receipts_from := p_snapshot;
     end if;
     return p_position;
