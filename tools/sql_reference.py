@@ -15,6 +15,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -285,15 +286,15 @@ def _entry(function: Function) -> str:
 
 def _prose(comment: str) -> str:
     """A comment as paragraphs; its indented lines are an example."""
-    parts: list[str] = []
-    for line in (line.removeprefix("--") for line in comment.splitlines()):
-        if not line.startswith("    "):
-            parts.append(line.strip().replace("<", "&lt;").replace(".  ", ". "))
-        elif parts[-1].endswith("\n```\n\n"):
-            parts[-1] = f"{parts[-1].removesuffix('```' + chr(10) * 2)}{line.strip()}\n```\n\n"
+    lines = [line.removeprefix("--") for line in comment.splitlines()]
+    parts = []
+    for is_example, some in groupby(lines, key=lambda line: line.startswith("    ")):
+        if is_example:
+            parts.append("\n".join(["```text", *(line.strip() for line in some), "```"]))
         else:
-            parts.append(f"\n\n```text\n{line.strip()}\n```\n\n")
-    return re.sub(r" ?(\n\n) ?", r"\1", " ".join(parts)).strip()
+            text = " ".join(line.strip() for line in some)
+            parts.append(text.replace("<", "&lt;").replace(".  ", ". "))
+    return "\n\n".join(parts)
 
 
 def _views() -> str:
