@@ -72,6 +72,38 @@ def test_publish_after_consume_in_one_transaction_loses_nothing(
 
 
 @pytest.mark.parametrize("ordering", ORDERINGS)
+@pytest.mark.parametrize("priority", [0, 5])
+def test_consuming_transaction_with_an_old_id_does_not_pass_over_what_it_publishes_later(
+    mq: Caller, mine: Caller, ordering: str, priority: int
+) -> None:
+    # Its snapshot counts its own id as finished once a younger transaction has ended.
+    mq("create_queue", "q", "t", ordering=ordering)
+    mine.publish("t", "mine, before", key="a", priority=priority)
+    mq.publish("t", "theirs", key="b")
+    found = mine.payloads("q", vt=600)
+    mine.publish("t", "mine, after", key="c", priority=priority)
+    mine.db.commit()
+    while more := mq.payloads("q", vt=600):
+        found += more
+    assert sorted(found) == ["mine, after", "mine, before", "theirs"]
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+def test_queue_created_in_a_transaction_with_an_old_id_gets_what_follows(
+    mq: Caller, mine: Caller, ordering: str
+) -> None:
+    mq("create_topic", "t")
+    mine.publish("t", "before")
+    mq.publish("t", "theirs")
+    mine("create_queue", "q", "t", ordering=ordering)
+    mine("create_reader", "r", "t")
+    mine.publish("t", "after")
+    mine.db.commit()
+    assert "after" in mq.drain("q")
+    assert "after" in [row.payload for row in mq.rows("read_window", "r")]
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
 def test_claim_that_was_rolled_back_is_given_again_as_if_never_made(
     mq: Caller, mine: Caller, ordering: str
 ) -> None:

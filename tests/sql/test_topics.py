@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.sql.refusals import nothing_changes, refused
+from tests.sql.refusals import contents, nothing_changes, refused
 
 if TYPE_CHECKING:
     from tests.sql.caller import Caller
@@ -80,6 +81,25 @@ def test_delete_topic_takes_its_queues_readers_and_messages(mq: Caller) -> None:
     with refused("PS001", "orders"):
         mq.publish("orders")
     assert mq.payloads("other") == ["kept"]
+
+
+def test_deleted_topic_leaves_nothing_but_log_and_history(mq: Caller) -> None:
+    before = contents(mq.db)
+    for ordering in ("standard", "fifo", "fair"):
+        mq("create_queue", ordering, "t", ordering=ordering, notify="always")
+        mq("create_queue", f"{ordering}, waiting", "t", exclusive=True, ordering=ordering)
+        mq("start_waiting", f"{ordering}, waiting")
+    mq("create_reader", "r", "t")
+    for number in range(5):
+        mq.publish("t", number, key=str(number % 2), dedupe_key=str(number), priority=number)
+    for queue in mq.rows("list_queues"):
+        rows = mq.consume(queue.name, 2)
+        mq("bury_message", queue.name, rows[0].message_id, "me")
+    mq.rows("read_window", "r")
+    mq("delete_topic", "t")
+    mq.rows("maintain")
+    left = {table for table, found in contents(mq.db).items() if found != before[table]}
+    assert {table for table in left if not re.search(r"\.(messages|receipts)_\d", table)} == set()
 
 
 def test_topic_created_again_after_deletion_starts_empty(mq: Caller) -> None:
