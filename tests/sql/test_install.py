@@ -122,6 +122,24 @@ def test_install_over_grown_segments_keeps_them(database: Database, mq: Caller) 
     assert mq.drain("q") == list(range(6))
 
 
+def test_install_removes_functions_of_an_earlier_version(database: Database, mq: Caller) -> None:
+    mq("create_queue", "q", "t")
+    mq.publish("t", "kept")
+    # With one more optional argument than today, these make today's calls ambiguous.
+    for function in (
+        "penstock.publish_message(topic_name text, payload jsonb, gone int default 1)",
+        "penstock_data.backoff(base interval, cap interval, attempt int, gone int default 1)",
+        "penstock_data.position_of(queue_id bigint, gone int default 1)",
+    ):
+        mq.db.execute(f"create function {function} returns int language sql as 'select 1'".encode())
+    install(database)
+    install(database)
+    assert mq.publish("t", "new")
+    assert mq.payloads("q") == ["kept", "new"]
+    left = "select count(*) from pg_proc where 'gone' = any (proargnames)"
+    assert mq.value(left) == 0
+
+
 def test_sessions_that_were_open_go_on_after_an_install(database: Database, mq: Caller) -> None:
     mq("create_queue", "q", "t")
     for number in range(8):

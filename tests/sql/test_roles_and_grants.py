@@ -323,6 +323,9 @@ def test_granted_topic_takes_messages_only_from_those_it_was_granted_to(
     with refused("PS009"):
         anna.publish("t", 1)
     shop("revoke_topic", "t", staff[1])
+    with refused("PS009"):
+        bert.publish("t", 1)
+    shop("grant_topic", "t", "public")
     assert anna.publish("t", 1)
 
 
@@ -372,8 +375,29 @@ def test_granted_queue_is_only_for_those_it_was_granted_to(
     for call in CONSUMING:
         anna.rows(*call)
     shop("revoke_queue", "q", staff[0])
+    with refused("PS009"):
+        anna.consume("q")
+    shop("grant_queue", "q", "public")
     bert.publish("t", 1)
     assert len(bert.consume("q")) == 1
+
+
+def test_granted_reader_is_only_for_those_it_was_granted_to(
+    shop: Caller, connect: Connect, staff: tuple[str, str]
+) -> None:
+    anna, bert = (Caller(connect(user=name)) for name in staff)
+    shop("create_reader", "lake", "t", "beginning")
+    shop("grant_reader", "lake", staff[0])
+    with nothing_changes(shop.db):
+        for call in (("read_window", "lake"), ("commit_window", "lake", 1)):
+            with refused("PS009", staff[1], "'lake'"):
+                bert.rows(*call)
+    assert len(anna.rows("read_window", "lake")) == 1
+    shop("revoke_reader", "lake", staff[0])
+    with refused("PS009"):
+        anna.rows("read_window", "lake")
+    shop("grant_reader", "lake", "public")
+    assert len(bert.rows("read_window", "lake")) == 1
 
 
 def test_admin_may_use_what_was_granted_to_others(
