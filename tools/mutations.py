@@ -497,8 +497,12 @@ def main() -> int:
     if given.check:
         console.print(f"{len(chosen)} mutations can be planted")
         return 0
+    verdicts: list[Verdict] = []
     with ThreadPoolExecutor(given.jobs) as pool:
-        verdicts = list(pool.map(lambda mutation: judge(mutation, given.server), chosen))
+        for verdict in pool.map(lambda mutation: judge(mutation, given.server), chosen):
+            verdicts.append(verdict)
+            said = "caught" if verdict.good else "[red]not caught[/]"
+            console.print(f"{len(verdicts)}/{len(chosen)} {verdict.mutation.name}: {said}")
     show(verdicts, console)
     return 0 if all(verdict.good for verdict in verdicts) else 1
 
