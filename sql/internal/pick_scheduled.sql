@@ -29,13 +29,13 @@ begin
         select s.*
         from unnest(v_all, v_floors, p_position.level_turns) as level(priority, floor, turn)
         cross join lateral (
-            (select s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+            (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
             from penstock_data.scheduled s
             where not v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
               and s.visible_at >= level.floor - c_grace and s.visible_at <= p_now
             order by s.visible_at, s.message_id limit p_limit)
             union all
-            (select s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+            (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
             from penstock_data.scheduled s
             where v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is not null
               and s.rank >= coalesce(level.turn, 0)
@@ -46,7 +46,7 @@ begin
     )
     select
         count(*)::int as count,
-        array_agg(p.message_id) as ids, array_agg(p.attempt + 1) as attempts, array_agg(p.lane) as lanes,
+        array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.attempt + 1) as attempts, array_agg(p.lane) as lanes,
         jsonb_object_agg(p.message_id, p.history) filter (where p.history is not null) as histories,
         (array_agg(p.priority))[count(*)] as last_priority, (array_agg(p.visible_at))[count(*)] as last_visible_at,
         array_agg(p.priority) as priorities, array_agg(p.rank) as ranks
@@ -68,7 +68,8 @@ begin
         return v_pick;
     end if;
 
-    delete from penstock_data.scheduled s where s.queue_id = p_queue.id and s.message_id = any (v_picked.ids);
+    -- By place: by their ids, a plan made while the table was small may read all of the queue.
+    delete from penstock_data.scheduled s where s.ctid = any (v_picked.places);
 
     perform penstock_data.check_not_moved(p_queue.topic_id, v_picked.ids);
     v_lapsed := array(
@@ -137,11 +138,11 @@ create or replace function penstock_data.give_turns(
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
     update penstock_data.scheduled s set rank = coalesce(p_turns[array_position(p_levels, s.priority)], 0)
-    where s.queue_id = p_queue_id and s.message_id = any (array(
-        select d.message_id
+    where s.ctid = any (array(
+        select d.ctid
         from unnest(p_levels, p_floors) as level(priority, floor)
         cross join lateral (
-            select d.message_id from penstock_data.scheduled d
+            select d.ctid from penstock_data.scheduled d
             where d.queue_id = p_queue_id and d.priority = level.priority and d.rank is null
               and d.visible_at >= level.floor - interval '1 second' and d.visible_at <= p_now
             order by d.visible_at limit 10000) d));
