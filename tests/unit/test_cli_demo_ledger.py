@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.demo import story
+from penstock.cli.demo import audit, story
 from penstock.cli.demo.ledger import Delivery, Outcome, Page, percentile
 from penstock.cli.demo.players import expected_failures
 from penstock.cli.demo.story import ANALYTICS, BILLING, Fate
@@ -73,3 +73,19 @@ def test_failures_are_known_before_the_demo_starts():
     stumbling = [o for o in orders if o.number % 37 == 0 and o.fate is not Fate.POISONED]
     assert expected_failures(BILLING, orders) == len(stumbling) + 3
     assert expected_failures(ANALYTICS, orders) == 0
+
+
+@pytest.mark.parametrize(
+    ("delivered", "kept"),
+    [
+        ([1, 2, 61, 61, 62, 121], True),
+        ([61, 1, 2], False),
+        ([1, 61, 1], False),
+    ],
+)
+def test_a_customer_s_orders_are_in_order_if_no_earlier_one_follows(
+    delivered: list[int], kept: bool
+):
+    seen = page(*((order, 1, float(at)) for at, order in enumerate(delivered)))
+    books = audit.Books(story.write(), {"shipping": seen}, {}, {})
+    assert audit.order_kept(books).ok is kept
