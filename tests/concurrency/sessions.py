@@ -23,8 +23,8 @@ QUEUES = {
     "fifo": {"ordering": "fifo"},
     "fair": {"ordering": "fair"},
     "filtered": {"filter": '{"headers": {"for": "me"}}'},
-    "since": {"start_at": "2000-01-01"},
 }
+SINCE = {"since": {"start_at": "2000-01-01"}}
 READER = "reader"
 _tokens = itertools.count(1)
 _keys = itertools.count(1)
@@ -53,7 +53,7 @@ def create(conn: Session, kind: str = "standard", name: str = "q", **options: An
         call(conn, "create_topic", "q")
         call(conn, "create_reader", name, "q")
     else:
-        call(conn, "create_queue", name, "q", **QUEUES[kind], **options)
+        call(conn, "create_queue", name, "q", **(QUEUES | SINCE)[kind], **options)
 
 
 def publish(conn: Session, **options: Any) -> int:

@@ -229,6 +229,19 @@ def call_topic(db: Session) -> None:
     db.execute("select penstock.create_topic('q')")
 
 
+@pytest.mark.parametrize("sort", ["plain", "urgent"])
+def test_a_queue_that_starts_at_a_time_reads_a_late_committer_once(
+    db: Session, connect: Connect, sort: str
+) -> None:
+    create(db, "since")
+    late = connect(autocommit=False)
+    expected = [write(db, "plain"), write(late, sort)]
+    found = drain(db)
+    late.commit()
+    expected.append(write(db, "plain"))
+    assert sorted(found + drain(db)) == expected
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_beyond_two_to_the_31_travel_like_others(
     db: Session, connect: Connect, kind: str
