@@ -82,6 +82,7 @@ begin;
 \ir functions/dead_letter/purge_dlq.sql
 \ir functions/reader/create_reader.sql
 \ir functions/reader/read_window.sql
+\ir functions/reader/grant_reader.sql
 \ir functions/stats/get_queue_statistics.sql
 \ir functions/stats/message_state.sql
 \ir functions/stats/get_next_visible_time.sql
@@ -91,6 +92,9 @@ begin;
 \ir functions/admin/maintain.sql
 \ir functions/admin/rebase.sql
 \ir functions/admin/health.sql
+
+-- What an earlier version had and this one has not
+\ir sweep.sql
 
 -- Who may
 \ir roles.sql

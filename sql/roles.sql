@@ -10,7 +10,7 @@ begin
     end loop;
 exception
     when insufficient_privilege then
-        raise notice 'the penstock roles were not created, because % may not create roles; only the owner can use Penstock for now', current_user;
+        raise warning 'the penstock roles were not created, because % may not create roles; only the owner can use Penstock for now', current_user;
     when duplicate_object or unique_violation then
         null;       -- another installation in this cluster creates them at this moment
 end

@@ -18,6 +18,8 @@ begin
     end if;
     if to_regprocedure('penstock.schema_version()') is not null then
         execute 'select penstock.schema_version()' into v_installed;
+        -- Until sweep.sql, an old signature beside a new one would make calls in function bodies ambiguous.
+        perform set_config('check_function_bodies', 'off', true);
         if v_installed > 1 then
             raise exception 'this database has Penstock schema version %, this script installs version 1', v_installed
                 using errcode = 'PS012', hint = 'Install with the scripts of the newer release.';
@@ -25,3 +27,7 @@ begin
     end if;
 end
 $$;
+
+-- The functions of an earlier installation, as they are now; sweep.sql drops those that stay untouched.
+create temporary table penstock_functions_before on commit drop as
+select p.oid, p.xmin::text as version from pg_proc p where p.pronamespace in ('penstock'::regnamespace, 'penstock_data'::regnamespace);

@@ -14,6 +14,26 @@ begin
 end
 $$;
 
+-- Has a queue still to read this message of its topic?
+create or replace function penstock_data.is_unread(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_message penstock_data.messages
+) returns boolean
+language sql stable as $$
+    select case
+        when p_message.flagged and p_queue.ordering <> 'fifo' then
+            not pg_visible_in_snapshot(p_message.xid, coalesce(p_position.flagged_to, p_position.flagged_from))
+            or p_position.flagged_to is not null and not pg_visible_in_snapshot(p_message.xid, p_position.flagged_from)
+               and (p_message.xid, p_message.id) > (p_position.flagged_xid, p_position.flagged_id)
+        else
+            not pg_visible_in_snapshot(p_message.xid, p_position.window_to)
+            or p_position.last_id is not null and not pg_visible_in_snapshot(p_message.xid, p_position.window_from)
+               and case when p_queue.direct then (p_message.xid, p_message.id) > (p_position.last_xid, p_position.last_id)
+                   else p_message.id > p_position.last_id end
+        end
+        and penstock_data.matches(p_queue.filter, p_message.headers, p_message.payload)
+        and (p_queue.starts_at is null or p_message.published_at >= p_queue.starts_at)
+$$;
+
 -- What a queue has not read yet, for counting and looking; claims use narrower statements of their own.
 create or replace function penstock_data.unread_messages(p_queue_id bigint) returns setof penstock_data.messages
 language plpgsql stable rows 1000 as $$
@@ -24,23 +44,28 @@ begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
     select * into v_position from penstock_data.position_of(p_queue_id);
     return query
-    select m.*
-    from penstock_data.messages m
+    select m.* from penstock_data.messages m
     where m.segment > 0 and m.topic_id = v_queue.topic_id
       and (m.xid >= pg_snapshot_xmin(v_position.window_from) or m.xid >= pg_snapshot_xmin(v_position.flagged_from))
-      and case
-          when m.flagged and v_queue.ordering <> 'fifo' then
-              not pg_visible_in_snapshot(m.xid, coalesce(v_position.flagged_to, v_position.flagged_from))
-              or v_position.flagged_to is not null and not pg_visible_in_snapshot(m.xid, v_position.flagged_from)
-                 and (m.xid, m.id) > (v_position.flagged_xid, v_position.flagged_id)
-          else
-              not pg_visible_in_snapshot(m.xid, v_position.window_to)
-              or v_position.last_id is not null and not pg_visible_in_snapshot(m.xid, v_position.window_from)
-                 and case when v_queue.direct then (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
-                     else m.id > v_position.last_id end
-          end
-      and penstock_data.matches(v_queue.filter, m.headers, m.payload)
-      and (v_queue.starts_at is null or m.published_at >= v_queue.starts_at);
+      and penstock_data.is_unread(v_queue, v_position, m);
+end
+$$;
+
+-- A page of it: p_limit messages above p_after, in the order of ids, without reading the rest of the backlog.
+create or replace function penstock_data.unread_page(p_queue_id bigint, p_after bigint, p_limit bigint)
+returns setof penstock_data.messages
+language plpgsql stable rows 100 as $$
+declare
+    v_queue    penstock_data.queues;
+    v_position penstock_data.positions;
+begin
+    select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
+    select * into v_position from penstock_data.position_of(p_queue_id);
+    return query
+    select m.* from penstock_data.messages m
+    where m.segment > 0 and m.topic_id = v_queue.topic_id and m.id > p_after
+      and penstock_data.is_unread(v_queue, v_position, m)
+    order by m.id limit p_limit;
 end
 $$;
 

@@ -49,6 +49,7 @@ language sql stable as $$
             where (r.rolname = any (p_roles) or r.rolname = 'penstock_admin')
               and pg_has_role(penstock_data.caller(), r.oid, 'member')
         )
+        or pg_has_role(penstock_data.caller(), (select n.nspowner from pg_namespace n where n.nspname = 'penstock'), 'member')
 $$;
 
 -- Raise when the log's transaction ids belong to another cluster.
@@ -123,8 +124,24 @@ $$;
 create or replace function penstock_data.check_role(p_role name) returns void
 language plpgsql as $$
 begin
-    if not exists (select from pg_roles r where r.rolname = p_role) then
+    if p_role is distinct from 'public' and not exists (select from pg_roles r where r.rolname = p_role) then
         perform penstock_data.fail('PS005', format('role %I does not exist', p_role));
     end if;
+end
+$$;
+
+-- The id of a topic that exists, for those who do not publish to it.
+create or replace function penstock_data.topic_id(p_name text) returns bigint
+language plpgsql stable as $$
+declare
+    v_id bigint;
+begin
+    perform penstock_data.check_name('topic', p_name);
+    select t.id into v_id from penstock_data.topics t where t.name = p_name;
+    if not found then
+        perform penstock_data.fail('PS001', format('topic %L does not exist', p_name));
+    end if;
+    perform penstock_data.check_incarnation();
+    return v_id;
 end
 $$;

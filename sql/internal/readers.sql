@@ -8,6 +8,8 @@ begin
     select * into v_reader from penstock_data.readers r where r.name = p_name;
     if not found then
         perform penstock_data.fail('PS003', format('reader %L does not exist', p_name));
+    elsif not penstock_data.is_permitted(v_reader.consumers) then
+        perform penstock_data.fail('PS009', format('role %I may not use reader %L', penstock_data.caller(), p_name));
     end if;
     perform penstock_data.check_incarnation();
     return v_reader;

@@ -1,4 +1,4 @@
--- A queue: a named subscription to a topic.  Written when it is created or altered, never while it is consumed.
+-- A queue: a named subscription to a topic.  Written when it is created or granted, never while it is consumed.
 create table if not exists penstock_data.queues (
     id                     bigint generated always as identity primary key,
     name                   text not null unique,

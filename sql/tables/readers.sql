@@ -3,6 +3,7 @@ create table if not exists penstock_data.readers (
     id          bigint generated always as identity primary key,
     name        text not null unique,
     topic_id    bigint not null references penstock_data.topics on delete cascade,
+    consumers   name[],                 -- roles allowed to read and commit; null: every penstock_consumer
     created_at  timestamptz not null default clock_timestamp()
 );
 

@@ -54,6 +54,8 @@ READER_CALLS: dict[str, tuple[Any, ...]] = {
     "read_window": (),
     "commit_window": (1,),
     "delete_reader": (),
+    "grant_reader": ("penstock_consumer",),
+    "revoke_reader": ("penstock_consumer",),
 }
 MALFORMED = [None, "", "   ", "x" * 201, "line\nbreak", "tab\there", "\x01", "del\x7f"]
 CALLS = [

@@ -392,12 +392,12 @@ def test_granted_reader_is_only_for_those_it_was_granted_to(
         for call in (("read_window", "lake"), ("commit_window", "lake", 1)):
             with refused("PS009", staff[1], "'lake'"):
                 bert.rows(*call)
-    assert len(anna.rows("read_window", "lake")) == 1
+    assert anna.rows("read_window", "lake")
     shop("revoke_reader", "lake", staff[0])
     with refused("PS009"):
         anna.rows("read_window", "lake")
     shop("grant_reader", "lake", "public")
-    assert len(bert.rows("read_window", "lake")) == 1
+    assert bert.rows("read_window", "lake")
 
 
 def test_admin_may_use_what_was_granted_to_others(

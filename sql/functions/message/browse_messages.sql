@@ -19,7 +19,7 @@ begin
         union all
         select c.message_id, 'claimed', c.attempt, c.deadline from penstock_data.claimed_messages(v_queue_id) c
         union all
-        select u.id, 'unread', 0, null from penstock_data.unread_messages(v_queue_id) u
+        select u.id, 'unread', 0, null from penstock_data.unread_page(v_queue_id, coalesce(after, 0), page_size) u
     ) p
     join penstock_data.queues q on q.id = v_queue_id
     join penstock_data.messages m on m.topic_id = q.topic_id and m.id = p.message_id

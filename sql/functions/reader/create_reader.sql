@@ -14,12 +14,7 @@ declare
     v_start    pg_snapshot;
 begin
     perform penstock_data.check_name('reader', reader_name);
-    perform penstock_data.check_name('topic', topic_name);
-    perform penstock_data.check_incarnation();
-    select t.id into v_topic_id from penstock_data.topics t where t.name = topic_name;
-    if not found then
-        perform penstock_data.fail('PS001', format('topic %L does not exist', topic_name));
-    end if;
+    v_topic_id := penstock_data.topic_id(topic_name);
     insert into penstock_data.readers as r (name, topic_id) values (reader_name, v_topic_id)
     on conflict (name) do nothing returning * into v_reader;
     if v_reader.id is null then

@@ -9,7 +9,7 @@ declare
     v_position penstock_data.positions;
     v_now      timestamptz := penstock_data.clock();
 begin
-    if exists (select from penstock_data.unread_messages(v_queue_id)) then
+    if exists (select from penstock_data.unread_page(v_queue_id, 0, 1)) then
         return v_now;
     end if;
     select * into v_position from penstock_data.position_of(v_queue_id);

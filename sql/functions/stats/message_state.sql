@@ -7,14 +7,18 @@ as $$
 #variable_conflict use_variable
 declare
     v_queue_id bigint := penstock_data.watched_queue(queue_name);
+    -- A receipt is younger than its message.
+    v_since    xid8 := coalesce((
+        select m.xid from penstock_data.messages m join penstock_data.queues q on q.topic_id = m.topic_id
+        where q.id = v_queue_id and m.id = message_id), '0');
 begin
     return case
         when exists (select from penstock_data.claims c where c.queue_id = v_queue_id and message_id = any (c.message_ids)) then 'claimed'
         when exists (select from penstock_data.scheduled_messages(v_queue_id) s where s.message_id = message_state.message_id) then 'scheduled'
         when exists (select from penstock_data.dead_letters d where d.queue_id = v_queue_id and d.message_id = message_state.message_id) then 'dead'
-        when exists (select from penstock_data.receipts r where r.queue_id = v_queue_id and r.outcome in ('acked', 'lapsed')
-                     and message_id = any (r.message_ids)) then 'done'
-        when exists (select from penstock_data.unread_messages(v_queue_id) m where m.id = message_id) then 'unread'
+        when message_id = (select m.id from penstock_data.unread_page(v_queue_id, message_id - 1, 1) m) then 'unread'
+        when exists (select from penstock_data.receipts r where r.queue_id = v_queue_id and r.xid >= v_since
+                     and r.outcome in ('acked', 'lapsed') and message_id = any (r.message_ids)) then 'done'
     end;
 end
 $$;
