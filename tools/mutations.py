@@ -356,7 +356,7 @@ MUTATIONS = (
         "internal/wakeups.sql",
         "if position(chr(1) || v_channel || chr(1) in v_woken) = 0 then",
         "if true then",
-        ("tests/sql/test_wakeups.py",),
+        ("tests/sql/test_wakeups.py", "tests/conformance/test_stale_waits.py"),
     ),
     Mutation(
         "notified-for-ever",
@@ -364,7 +364,7 @@ MUTATIONS = (
         "internal/wakeups.sql",
         "where w.topic_id = p_topic_id and w.until > penstock_data.clock()",
         "where w.topic_id = p_topic_id",
-        ("tests/sql/test_wakeups.py",),
+        ("tests/sql/test_wakeups.py", "tests/conformance/test_stale_waits.py"),
     ),
 )
 
