@@ -170,6 +170,19 @@ def test_an_ack_waits_for_an_extension_and_succeeds(
     assert sorted(waiting.result()) == messages
 
 
+def test_an_ack_of_one_message_finds_the_claim_that_an_extension_wrote_anew(
+    db: Session, connect: Connect, kind: str
+) -> None:
+    messages = publish_many(db, 3)
+    claim(db, seconds=10)
+    keeper, worker = connect(autocommit=False), connect()
+    keeper.execute("select penstock.batch_extend_message_vt('q', %s, 't', 30)", (messages,))
+    waiting = in_background(db, worker, lambda: ack(worker, [messages[1]]))
+    keeper.commit()
+    assert waiting.result() == [messages[1]]
+    assert sorted(ack(db, messages)) == [messages[0], messages[2]]
+
+
 def test_an_extension_that_waits_for_an_ack_learns_that_the_claim_is_gone(
     db: Session, connect: Connect, kind: str
 ) -> None:

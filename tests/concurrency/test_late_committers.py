@@ -158,14 +158,20 @@ def test_what_the_claiming_transaction_published_itself_is_not_passed_over(
     db: Session, connect: Connect, kind: str
 ) -> None:
     both = connect(autocommit=False)
-    before = publish(db)
-    own = publish(both)
+    before = publish(db, key="a")
+    own = publish(both, key="b")
     found = take(both, kind)
-    own_too = publish(both)
     both.commit()
-    after = publish(db)
     assert found == [before]
-    assert sorted(drain(db, kind)) == [own, own_too, after]
+    assert drain(db, kind) == [own]
+    # And the same with a younger transaction that has finished already.
+    own = publish(both, key="c")
+    other = publish(db, key="d")
+    found = take(both, kind)
+    own_too = publish(both, key="e")
+    both.commit()
+    assert found == [other]
+    assert drain(db, kind) == [own, own_too]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "fair", READER])

@@ -19,7 +19,9 @@ from tests.concurrency.sessions import (
     publish,
     publish_many,
     take,
+    until,
     value,
+    waits,
 )
 from tests.fixtures import clock
 
@@ -95,6 +97,24 @@ def test_a_publisher_that_chose_its_segment_before_the_switch_is_read(
     assert sorted(found) == sorted(expected)
     maintain(db)
     assert kept(db) == 0
+
+
+@pytest.mark.parametrize("kind", ["standard", "fifo", READER])
+def test_a_commit_while_housekeeping_waits_for_the_segment_is_read(
+    db: Session, connect: Connect, kind: str
+) -> None:
+    """Housekeeping found everything read, then had to wait for just this writer."""
+    create(db, kind)
+    keeper, late = connect(), connect(autocommit=False)
+    for _ in range(5):
+        first = publish(db)
+        message = publish(late)
+        assert drain(db, kind) == [first]
+        running = Background(maintain, keeper)
+        until(lambda job=running: waits(db, keeper) or not job.running)
+        late.commit()
+        running.result()
+        assert drain(db, kind) == [message]
 
 
 @pytest.mark.parametrize("kind", KINDS)
