@@ -30,7 +30,7 @@ create or replace function penstock.configuration() returns table (setting text,
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select e.key, e.value
     from penstock_data.settings c cross join lateral jsonb_each_text(to_jsonb(c)) e
-    where e.key not in ('single', 'incarnation_xid', 'message_segment', 'receipt_segment', 'log_is_full')
+    where e.key not in ('single', 'incarnation_xid')
     order by e.key
 $$;
 comment on function penstock.configuration() is 'The settings of this installation.';

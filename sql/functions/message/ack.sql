@@ -9,25 +9,24 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_clock timestamptz := clock_timestamp();
     v_queue record;
-    v_done  bigint[];
+    v_now   timestamptz;
 begin
+    return query
     with gone as (
         delete from penstock_data.claims c
         using penstock_data.queues q, penstock_data.settings s
         where q.name = queue_name and s.single and q.consumers is null and not q.exclusive
           and c.queue_id = q.id and c.token = ack_messages.token and c.first_id = ack_messages.message_ids[1]
-          and c.message_ids = ack_messages.message_ids
-          and c.deadline > v_clock + s.clock_shift
-        returning c.queue_id, c.claimed_at, c.message_ids, c.attempts, c.lanes, s.receipt_segment, s.clock_shift
+          and c.message_ids = ack_messages.message_ids and c.deadline > clock_timestamp() + s.clock_shift
+        returning c.queue_id, c.claimed_at, c.message_ids, c.attempts, c.lanes, s.receipt_segment, clock_timestamp() + s.clock_shift as now
+    ), receipt as (
+        insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
+        select g.queue_id, g.claimed_at, g.now, g.receipt_segment, 'acked', ack_messages.token, g.message_ids, g.attempts, g.lanes
+        from gone g
     )
-    insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
-    select g.queue_id, g.claimed_at, v_clock + g.clock_shift, g.receipt_segment, 'acked', ack_messages.token, g.message_ids, g.attempts, g.lanes
-    from gone g
-    returning message_ids into v_done;
-    if v_done is not null then
-        return query select unnest(v_done);
+    select unnest(g.message_ids) from gone g;
+    if found then
         return;
     end if;
 
@@ -35,12 +34,13 @@ begin
     if v_queue.ready is not true then
         perform penstock_data.check_queue(queue_name);
     end if;
+    v_now := clock_timestamp() + v_queue.clock_shift;
     return query
     with gone as (
-        select * from penstock_data.unclaim(v_queue.id, ack_messages.token, ack_messages.message_ids, v_clock + v_queue.clock_shift)
+        select * from penstock_data.unclaim(v_queue.id, ack_messages.token, ack_messages.message_ids, v_now)
     ), receipt as (
         insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
-        select v_queue.id, g.claimed_at, v_clock + v_queue.clock_shift, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
+        select v_queue.id, g.claimed_at, v_now, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
         from gone g
         returning message_ids
     )

@@ -1,7 +1,7 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
 -- Returns the messages in claim order; none when the queue is empty or another claim holds the queue for too long.
--- The usual case, plain messages of a direct queue, takes three or four small statements; everything that needs
--- individual care is done by penstock_data.attend and pick_scheduled, when there is any.
+-- The short way, for plain messages of a direct queue that needs no care, is a few small statements; the long way,
+-- penstock_data.claim_with_care, does the rest.
 -- Locks: the queue's claim lock until the transaction ends, so claim in a short transaction of its own.
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
 create or replace function penstock.consume_messages_batch(queue_name text, consumer_token text, vt_seconds int, batch_size int)
@@ -18,220 +18,114 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_clock    timestamptz;
-    v_now      timestamptz;
-    v_deadline timestamptz;
-    v_seen     record;
-    v_queue    penstock_data.queues;        -- filled when something needs care
-    v_position penstock_data.positions;
-    v_pick     penstock_data.pick;
-    v_snapshot pg_snapshot;
-    v_care     boolean;
-    v_dirty    boolean := false;            -- the position changed and is not written yet
-    v_fresh    boolean;
-    v_left     int := batch_size;
-    v_low      xid8;
-    v_low_id   bigint;
-    v_message  record;
+    v_queue    record;
+    v_position record;
     v_batch    record;
 begin
-    if pg_is_in_recovery() then
+    -- Few and large expressions: PL/pgSQL prepares each of them anew in every transaction.
+    if (pg_try_advisory_xact_lock(1346719315, hashtext(queue_name))
+        and current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
+        and pg_current_xact_id_if_assigned() is null
+        and vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024
+       ) is true then
+        select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift as now,
+            clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second' as deadline
+        into v_queue
+        from penstock_data.queues q cross join penstock_data.settings s
+        where q.name = queue_name and q.direct and q.consumers is null and not q.exclusive and s.single;
+
+        -- The window to read, and whether nothing wants care.  A window that is opened here ends before the oldest open
+        -- transaction: so it leaves no late ones to the next window.
+        select
+            p.seq, p.flagged_from, p.full_scan_at, p.attend_at, p.last_xid is null as fresh,
+            case when p.last_xid is null then p.window_to else p.window_from end as window_from,
+            case when p.last_xid is null
+                then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))::pg_snapshot else p.window_to end as window_to,
+            case when p.last_xid is null then pg_snapshot_xmax(p.window_to) else p.last_xid end as last_xid,
+            coalesce(p.last_id, 0) as last_id,
+            p.attend_at > v_queue.now and p.levels is null and p.level_floors is null and p.flagged_to is null
+            and case when p.last_xid is null then pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to)
+                else p.last_xid >= pg_snapshot_xmax(p.window_from) end
+            and not exists (
+                select from penstock_data.flags f where f.topic_id = v_queue.topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
+            and not exists (
+                select from penstock_data.waiting w where w.topic_id = v_queue.topic_id and w.until > v_queue.now)
+            and (
+                select true from penstock_data.scheduled d
+                where d.queue_id = v_queue.id and d.priority = 0 and d.rank is null
+                  and d.visible_at >= p.floor - interval '1 second' and d.visible_at <= v_queue.now
+                order by d.visible_at limit 1) is null as plain
+        into v_position
+        from penstock_data.positions p where p.queue_id = v_queue.id order by p.seq desc limit 1;
+
+        if v_position.plain and batch_size = 1 then
+            select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
+                (least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now) is not true as alive
+            into v_batch
+            from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
+              and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+            order by m.xid, m.id limit 1;
+            if v_batch.alive then
+                insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+                values (v_queue.id, v_batch.id, v_queue.deadline, v_queue.now, consumer_token, array[v_batch.id]);
+                return query
+                with position as (
+                    insert into penstock_data.positions (
+                        queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
+                    values (
+                        v_queue.id, v_position.seq + 1, v_position.window_from, v_position.window_to, v_batch.xid, v_batch.id,
+                        v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline))
+                )
+                select v_batch.id, v_batch.payload, v_batch.headers, v_batch.key, 0, 1, v_queue.deadline, v_batch.published_at,
+                    v_batch.correlation_id, v_batch.tenant_id;
+                return;
+            end if;
+        elsif v_position.plain then
+            -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
+            return query
+            with batch as materialized (
+                select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
+                    least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now as lapsed
+                from penstock_data.messages m
+                where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
+                  and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                  and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+                order by m.xid, m.id limit batch_size
+            ), total as materialized (
+                select t.first_id, t.ids, case when t.count = batch_size then t.xids[t.count] end as last_xid,
+                    case when t.count = batch_size then t.ids[t.count] end as last_id
+                from (
+                    select count(*) as count, min(b.id) as first_id, array_agg(b.id) as ids, array_agg(b.xid) as xids, bool_or(b.lapsed) as lapsed
+                    from batch b) t
+                where t.count > 0 and t.lapsed is not true and (v_position.fresh or t.count = batch_size)
+            ), claim as (
+                insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+                select v_queue.id, t.first_id, v_queue.deadline, v_queue.now, consumer_token, t.ids from total t
+            ), position as (
+                insert into penstock_data.positions (
+                    queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
+                select
+                    v_queue.id, v_position.seq + 1, case when t.last_id is null then v_position.window_to else v_position.window_from end,
+                    v_position.window_to, t.last_xid, t.last_id,
+                    v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline)
+                from total t
+            )
+            select b.id, b.payload, b.headers, b.key, 0, 1, v_queue.deadline, b.published_at, b.correlation_id, b.tenant_id
+            from batch b where exists (select from total);
+            if found then
+                return;
+            end if;
+        end if;
+    elsif pg_is_in_recovery() then
         perform penstock_data.fail('PS011', 'messages cannot be claimed on a standby');
-    end if;
-    if not pg_try_advisory_xact_lock(1346719315, hashtext(queue_name)) then
+    elsif not pg_try_advisory_xact_lock(1346719315, hashtext(queue_name)) then
         if not penstock_data.await_queue_lock(queue_name) then
             return;
         end if;
     end if;
-
-    -- The queue, its position, and whether anything but plain messages wants attention.
-    v_clock := clock_timestamp();
-    select
-        q.id, q.topic_id, q.direct, q.retention, q.consumers is null and not q.exclusive as open, s.clock_shift, s.receipt_segment,
-        p as position, pg_current_snapshot() as snapshot,
-        (
-            select true from penstock_data.scheduled d
-            where d.queue_id = q.id and d.priority = 0 and d.rank is null
-              and d.visible_at >= coalesce(p.level_floors[1], p.floor) - interval '1 second' and d.visible_at <= v_clock + s.clock_shift
-            order by d.visible_at limit 1) is true as due,
-        exists (
-            select from penstock_data.flags f
-            where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from)) as flagged,
-        exists (
-            select from penstock_data.waiting w
-            where w.topic_id = q.topic_id and w.until > v_clock + s.clock_shift and w.queue_id = q.id) as awaited
-    into v_seen
-    from penstock_data.queues q
-    cross join penstock_data.settings s
-    cross join lateral penstock_data.position_of(q.id) p
-    where q.name = queue_name and s.single;
-    if v_seen.open is not true then
-        perform penstock_data.check_queue(queue_name);
-    end if;
-    if current_setting('penstock.at_home', true) is distinct from 'yes' then
-        perform penstock_data.check_at_home();
-    end if;
-    if (vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024) is not true then
-        perform penstock_data.check_claim(consumer_token, vt_seconds, batch_size);
-    end if;
-    v_now := v_clock + v_seen.clock_shift;
-    v_deadline := v_now + vt_seconds * interval '1 second';
-    v_position := v_seen.position;
-    v_snapshot := v_seen.snapshot;
-    if pg_current_xact_id_if_assigned() is not null then
-        v_snapshot := penstock_data.snapshot_without_me(v_snapshot);
-    end if;
-    if current_setting('transaction_isolation') <> 'read committed' then
-        v_position := penstock_data.guard_position(v_position);
-    end if;
-
-    v_care := not v_seen.direct or v_seen.due or v_seen.flagged or v_now >= v_position.attend_at or v_position.flagged_to is not null;
-    if not v_care and (v_position.levels is not null or pg_snapshot_xmin(v_position.flagged_from) < pg_snapshot_xmax(v_position.flagged_from)) then
-        v_care := penstock_data.needs_care(v_seen.topic_id, v_position, v_now);
-    end if;
-    if v_care then
-        select * into v_queue from penstock_data.queues q where q.id = v_seen.id;
-        if v_now >= v_position.full_scan_at then
-            v_position.floor := '-infinity';
-        end if;
-        v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size);
-        -- Ahead of the log go the priorities that are not below it.
-        v_pick := penstock_data.pick_scheduled(v_queue, v_position,
-            array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_seen.direct),
-            consumer_token, v_deadline, v_now, v_left);
-        v_position := v_pick.position;
-        if v_pick.message_ids is not null then
-            v_left := v_left - cardinality(v_pick.message_ids);
-            return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
-        end if;
-        v_position := penstock_data.plan_attention(v_position, v_now, v_clock, v_left < batch_size);
-        v_dirty := v_position::text <> v_seen.position::text;
-    end if;
-    v_position.floor := v_now;
-    v_position.attend_at := least(v_position.attend_at, v_deadline);
-
-    while v_seen.direct and v_left > 0 loop
-        v_fresh := v_position.last_xid is null;
-        if v_fresh then
-            v_position.window_from := v_position.window_to;
-            v_position.window_to := v_snapshot;
-            v_position.last_xid := '0';
-            v_position.last_id := 0;
-        end if;
-        if pg_snapshot_xmin(v_position.window_from) = pg_snapshot_xmax(v_position.window_from) and v_fresh then
-            v_position.last_xid := pg_snapshot_xmax(v_position.window_from);
-        end if;
-        while v_position.last_xid < pg_snapshot_xmax(v_position.window_from) and v_left > 0 loop
-            v_pick := penstock_data.pick_late(v_seen.topic_id, v_seen.retention, v_position, consumer_token, v_deadline, v_now, v_left);
-            v_position := v_pick.position;
-            if v_pick.message_ids is not null then
-                v_left := v_left - cardinality(v_pick.message_ids);
-                v_dirty := true;
-                return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
-            end if;
-        end loop;
-        exit when v_left = 0;
-        v_low := v_position.last_xid;
-        v_low_id := v_position.last_id;
-
-        if v_left = 1 then
-            select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
-                least(m.expires_at, m.published_at + v_seen.retention) <= v_now as lapsed
-            into v_message
-            from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
-              and (m.xid, m.id) > (v_low, v_low_id)
-              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-            order by m.xid, m.id limit 1;
-            if v_message.id is not null and v_message.lapsed is not true then
-                v_position.last_xid := v_message.xid;
-                v_position.last_id := v_message.id;
-                v_position.seq := v_position.seq + 1;
-                with claim as (
-                    insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-                    values (v_seen.id, v_message.id, v_deadline, v_now, consumer_token, array[v_message.id])
-                )
-                insert into penstock_data.positions values (v_position.*);
-                message_id := v_message.id;
-                payload := v_message.payload;
-                headers := v_message.headers;
-                key := v_message.key;
-                priority := 0;
-                delivery_attempts := 1;
-                vt := v_deadline;
-                published_at := v_message.published_at;
-                correlation_id := v_message.correlation_id;
-                tenant_id := v_message.tenant_id;
-                return next;
-                v_left := 0;
-                v_dirty := false;
-                exit;
-            end if;
-        end if;
-
-        select count(*)::int as count, array_agg(m.id) as ids, (array_agg(m.xid))[count(*)] as last_xid, bool_or(m.lapsed) as lapsed
-        into v_batch
-        from (
-            select m.xid, m.id, least(m.expires_at, m.published_at + v_seen.retention) <= v_now as lapsed
-            from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
-              and (m.xid, m.id) > (v_low, v_low_id)
-              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-            order by m.xid, m.id limit v_left
-        ) m;
-        if v_batch.count = v_left then
-            v_position.last_xid := v_batch.last_xid;
-            v_position.last_id := v_batch.ids[v_left];
-        else
-            v_position.last_xid := null;        -- the window is used up
-            v_position.last_id := null;
-            v_position.window_from := v_position.window_to;
-        end if;
-        -- A window that was open must be closed in writing, or the log would be kept for it.
-        v_dirty := v_dirty or v_batch.count > 0 or not v_fresh;
-
-        if v_batch.lapsed then
-            v_pick.message_ids := penstock_data.drop_lapsed(v_seen.id, v_seen.topic_id, v_seen.retention, v_batch.ids, v_now);
-            if v_pick.message_ids <> '{}' then
-                perform penstock_data.claim_messages(v_seen.id, v_pick.message_ids, consumer_token, v_deadline, v_now);
-                v_left := v_left - cardinality(v_pick.message_ids);
-                return query select * from penstock_data.claimed_rows(
-                    v_seen.topic_id, v_pick.message_ids, array_fill(1, array[cardinality(v_pick.message_ids)]), v_deadline);
-            end if;
-        elsif v_batch.count > 0 then
-            v_left := v_left - v_batch.count;
-            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-            values (v_seen.id, (select min(id) from unnest(v_batch.ids) id), v_deadline, v_now, consumer_token, v_batch.ids);
-            return query
-            select m.id, m.payload, m.headers, m.key, 0, 1, v_deadline, m.published_at, m.correlation_id, m.tenant_id
-            from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
-              and (m.xid, m.id) > (v_low, v_low_id) and (m.xid, m.id) <= (v_batch.last_xid, v_batch.ids[v_batch.count])
-              and pg_visible_in_snapshot(m.xid, v_position.window_to)
-            order by m.xid, m.id;
-        end if;
-        exit when v_fresh and v_position.last_xid is null;
-    end loop;
-
-    -- Behind the log go the priorities below it.
-    if v_care and v_seen.direct and v_left > 0 and v_position.levels[cardinality(v_position.levels)] < 0 then
-        v_pick := penstock_data.pick_scheduled(v_queue, v_position,
-            array(select l from unnest(v_position.levels) l where l < 0), consumer_token, v_deadline, v_now, v_left);
-        v_position := v_pick.position;
-        if v_pick.message_ids is not null then
-            v_left := v_left - cardinality(v_pick.message_ids);
-            v_dirty := true;
-            return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
-        end if;
-    end if;
-    if v_dirty then
-        v_position.seq := v_position.seq + 1;
-        insert into penstock_data.positions values (v_position.*);
-    end if;
-    -- There was something, so nobody needs to be woken until somebody looks in vain again.
-    if v_left < batch_size and v_seen.awaited then
-        delete from penstock_data.waiting w where w.topic_id = v_seen.topic_id and w.until > v_now and w.queue_id = v_seen.id;
-    end if;
+    return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, batch_size);
 end
 $$;
 comment on function penstock.consume_messages_batch(text, text, int, int) is
