@@ -22,7 +22,7 @@ begin
         from entries e join lanes l on l.lane = e.lane
         where e.nth = 1 and not l.busy
         order by e.place
-        returning 1
+        returning visible_at
     ), behind as (
         insert into penstock_data.backlog (queue_id, lane, message_id, visible_at, priority, history)
         select p_queue_id, e.lane, e.message_id, e.visible_at, e.priority, e.history
@@ -36,7 +36,7 @@ begin
         insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
         select p_queue_id, l.lane, true, l.last_rank, p_now from lanes l where not l.busy
     )
-    select count(*) into v_heads from heads;
+    select count(*) into v_heads from heads h where h.visible_at <= p_now;
     return v_heads;
 end
 $$;

@@ -169,3 +169,17 @@ def test_four_consumers_deliver_each_key_in_order(db: Session, connect: Connect)
         order = [(word, message) for word, of, message in events if of == key]
         assert order == [(word, one) for one in messages for word in ("start", "end")]
         assert all(a < b for a, b in pairwise(messages))
+
+
+def test_delayed_messages_do_not_hide_what_comes_after_them(db: Session) -> None:
+    """However many there are, one claim gets past them."""
+    db.execute(
+        """
+        select penstock.publish_messages('q', array_agg('{}'::jsonb),
+            keys => array_agg('later-' || n),
+            deliver_after => array[penstock_data.clock() + interval '1 day'])
+        from generate_series(1, 3000) n
+        """
+    )
+    message = publish(db, key="now")
+    assert claim(db) == [message]

@@ -101,6 +101,32 @@ def fill(conn: Session, count: int, *, key: str = "null", **columns: str) -> Non
     )
 
 
+def fill_flagged(conn: Session, count: int, *, key: str, **arrays: str) -> None:
+    """Publish messages with a delay or a priority; the engine notes them beside the log."""
+    given = {"keys": key, **arrays}
+    columns = ", ".join(f"{name} => array_agg({each})" for name, each in given.items())
+    conn.execute(
+        f"""
+        select count(published) from (
+            select penstock.publish_messages('q', array_agg('{{}}'::jsonb), {columns}) as published
+            from generate_series(1, {count}) n
+        ) done
+        """.encode()
+    )
+
+
+def scheduled(conn: Session) -> int:
+    """How many messages have a place of their own, in the schedule or behind their lane's head."""
+    row = conn.execute(
+        """
+        select (select count(*) from penstock_data.scheduled)
+             + (select count(*) from penstock_data.backlog)
+        """
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def repeat(conn: Session, count: int, body: str) -> None:
     """Run statements many times, each time in a transaction of its own."""
     conn.execute(
