@@ -48,6 +48,9 @@ begin
     where q.name = queue_name and s.single;
     if v_seen.open is not true then
         perform penstock_data.check_queue(queue_name);
+        if v_seen.id is null then
+            perform penstock_data.fail('PS002', format('queue %L was deleted and created again at this moment', queue_name));
+        end if;
     end if;
     if current_setting('penstock.at_home', true) is distinct from 'yes' then
         perform penstock_data.check_at_home();
@@ -152,9 +155,9 @@ begin
             select m.id, m.payload, m.headers, m.key, 0, 1, v_deadline, m.published_at, m.correlation_id, m.tenant_id
             from penstock_data.messages m
             where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
-              and (m.xid, m.id) > (v_low, v_low_id) and (m.xid, m.id) <= (v_batch.last_xid, v_batch.ids[v_batch.count])
-              and pg_visible_in_snapshot(m.xid, v_position.window_to)
-            order by m.xid, m.id;
+              and (m.xid, m.id) > (v_low, v_low_id)
+              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+            order by m.xid, m.id limit v_batch.count;
         end if;
         exit when v_fresh and v_position.last_xid is null;
     end loop;

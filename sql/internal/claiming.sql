@@ -131,6 +131,7 @@ create or replace function penstock_data.plan_attention(
 language plpgsql as $$
 begin
     if p_position.floor = '-infinity' then
+        p_position := penstock_data.forget_levels(p_position);
         p_position.full_scan_at := p_now + greatest(
             case when p_busy then interval '1 second' else '10 seconds' end, (clock_timestamp() - p_started_at) * 100);
     end if;

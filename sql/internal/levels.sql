@@ -24,6 +24,33 @@ begin
 end
 $$;
 
+-- Forget the priorities that are no longer in use: no message is scheduled with them, and none is claimed that could be.
+create or replace function penstock_data.forget_levels(p_position penstock_data.positions) returns penstock_data.positions
+language plpgsql as $$
+declare
+    v_old int[] := p_position.levels;
+begin
+    if v_old is null or exists (
+        select from penstock_data.claims c where c.queue_id = p_position.queue_id and c.attempts is not null
+    ) or exists (select from penstock_data.backlog b where b.queue_id = p_position.queue_id) then
+        return p_position;
+    end if;
+    p_position.levels := array(
+        select l from unnest(v_old) l
+        where l = 0 or exists (select from penstock_data.scheduled s where s.queue_id = p_position.queue_id and s.priority = l)
+        order by l desc);
+    if p_position.levels = v_old then
+        return p_position;
+    end if;
+    p_position.level_floors := case when p_position.level_floors is not null then array(
+        select p_position.level_floors[array_position(v_old, l)] from unnest(p_position.levels) with ordinality as u(l, place) order by u.place) end;
+    p_position.level_turns := case when p_position.level_turns is not null then array(
+        select p_position.level_turns[array_position(v_old, l)] from unnest(p_position.levels) with ordinality as u(l, place) order by u.place) end;
+    p_position.levels := nullif(p_position.levels, '{0}');
+    return p_position;
+end
+$$;
+
 -- Append a position.
 create or replace function penstock_data.append_position(p_position penstock_data.positions) returns penstock_data.positions
 language plpgsql as $$

@@ -44,7 +44,6 @@ LOOPS = {"ack": CLAIM_AND_ACK, "nack": CLAIM_AND_NACK, "release": CLAIM_AND_RELE
 # moment (a portion of the log is scheduled at once) or of the same turn are walked over.
 SAME_MOMENT = pytest.mark.xfail(strict=False, reason="the floor is a moment or a turn, not a place")
 CLEAN = {("standard", "ack"), ("standard", "release"), ("fair", "ack")}
-LEVELS = pytest.mark.xfail(strict=False, reason="priorities once used are asked for ever")
 
 
 @pytest.fixture(params=KINDS)
@@ -307,15 +306,18 @@ def test_receipts_that_free_no_lane_are_not_read_again_and_again(db: Session) ->
     assert_no_growth(few, claim_cost(db))
 
 
-@LEVELS
 def test_priorities_once_used_do_not_burden_claims_for_ever(db: Session) -> None:
     create(db)
     fill(db, 50)
     settle(db)
     few = claim_cost(db)
     fill_flagged(db, 300, key="null::text", priorities="n")
-    urgent = "select priority from penstock.consume_messages_batch('q', 'plans', 600, 300)"
-    assert [row[0] for row in db.execute(urgent)] == list(range(300, 0, -1))
+    urgent = "select priority, message_id from penstock.consume_messages_batch('q', 'urgent', 600, 300)"
+    claimed = db.execute(urgent).fetchall()
+    assert [row[0] for row in claimed] == list(range(300, 0, -1))
+    ids = [row[1] for row in claimed]
+    db.execute("select penstock.ack_messages('q', %s, 'urgent')", (ids,))
+    clock.advance(db, 2)
     settle(db)
     db.execute("select penstock.maintain()")
     assert_no_growth(few, claim_cost(db))
