@@ -312,8 +312,8 @@ def test_priorities_once_used_do_not_burden_claims_for_ever(db: Session) -> None
     settle(db)
     few = claim_cost(db)
     fill_flagged(db, 300, key="null::text", priorities="n")
-    urgent = "select priority, message_id from penstock.consume_messages_batch('q', 'urgent', 600, 300)"
-    claimed = db.execute(urgent).fetchall()
+    urgent = "select * from penstock.consume_messages_batch('q', 'urgent', 600, 300)"
+    claimed = db.execute(f"select priority, message_id from ({urgent}) urgent".encode()).fetchall()
     assert [row[0] for row in claimed] == list(range(300, 0, -1))
     ids = [row[1] for row in claimed]
     db.execute("select penstock.ack_messages('q', %s, 'urgent')", (ids,))
