@@ -59,7 +59,7 @@ INVOKERS = {"create_stage", "publish_stage", "schema_version"}
 @pytest.fixture
 def stranger(mq: Caller, server: Server) -> Iterator[str]:
     """A role that belongs to no other."""
-    name = "penstock_stranger"
+    name = f"penstock_stranger_{token_hex(4)}"
     mq.db.execute(f"create role {name} login".encode())
     yield name
     mq.db.execute(f"drop owned by {name}".encode())
@@ -297,7 +297,7 @@ def test_admin_runs_the_whole_thing(shop: Caller, connect: Connect) -> None:
 @pytest.fixture
 def staff(mq: Caller) -> Iterator[tuple[str, str]]:
     """Two login roles that may publish and consume."""
-    names = ("penstock_anna", "penstock_bert")
+    names = (f"penstock_anna_{token_hex(4)}", f"penstock_bert_{token_hex(4)}")
     for name in names:
         mq.db.execute(
             f"create role {name} login in role penstock_publisher, penstock_consumer".encode()
