@@ -49,7 +49,8 @@ begin
             and not exists (
                 select from penstock_data.flags f where f.topic_id = v_queue.topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
             and not exists (
-                select from penstock_data.waiting w where w.topic_id = v_queue.topic_id and w.until > v_queue.now)
+                select from penstock_data.waiting w
+                where w.topic_id = v_queue.topic_id and w.until > v_queue.now and w.queue_id = v_queue.id)
             and (
                 select true from penstock_data.scheduled d
                 where d.queue_id = v_queue.id and d.priority = 0 and d.rank is null
