@@ -521,7 +521,7 @@ class QueueMachine(RuleBasedStateMachine):
                 assert found == ("claimed", item.deadline), f"{seen} is not {item}"
             case Place.DONE:
                 expected = ("completed", item.token, item.attempts)
-                assert seen.state == "done"
+                assert seen.state == "done", f"{seen} is not {item}"
             case Place.DEAD:
                 expected = ("dead", None, item.attempts)
                 assert (seen.state, seen.failures) == ("dead", min(item.failures, _HISTORY))

@@ -392,8 +392,11 @@ class Queue:
             if key is None or not takes_a_turn(taken):
                 continue
             for item in waiting:
-                same = item.message.key == key or item.message.priority != priority
-                if not same and self._leads_its_key(item):
+                if item.message.priority != priority:
+                    continue
+                if item.message.key == key:
+                    item.passed.clear()  # its key had a turn
+                elif self._leads_its_key(item):
                     item.passed[key] += 1
                     most = item.passed[key]
                     assert most <= TURNS_WHILE_WAITING, f"{key} had {most} turns, {item} none"

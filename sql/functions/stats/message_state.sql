@@ -7,7 +7,7 @@ as $$
 #variable_conflict use_variable
 declare
     v_queue_id bigint := penstock_data.watched_queue(queue_name);
-    -- A receipt is younger than its message.
+    -- A receipt is mostly younger than its message; not when a transaction that began before acks it.
     v_since    xid8 := coalesce((
         select m.xid from penstock_data.messages m join penstock_data.queues q on q.topic_id = m.topic_id
         where q.id = v_queue_id and m.id = message_id), '0');
@@ -18,6 +18,8 @@ begin
         when exists (select from penstock_data.dead_letters d where d.queue_id = v_queue_id and d.message_id = message_state.message_id) then 'dead'
         when message_id = (select m.id from penstock_data.unread_page(v_queue_id, message_id - 1, 1) m) then 'unread'
         when exists (select from penstock_data.receipts r where r.queue_id = v_queue_id and r.xid >= v_since
+                     and r.outcome in ('acked', 'lapsed') and message_id = any (r.message_ids)) then 'done'
+        when exists (select from penstock_data.receipts r where r.queue_id = v_queue_id and r.xid < v_since
                      and r.outcome in ('acked', 'lapsed') and message_id = any (r.message_ids)) then 'done'
     end;
 end
