@@ -6,6 +6,7 @@ An argument wins over the environment, the environment over the default.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
@@ -114,13 +115,14 @@ def _check_dsn(settings: Settings) -> None:
     except psycopg.ProgrammingError as exc:
         # The DSN itself is not repeated: it may hold a password.
         raise InvalidSetting(
-            f"the DSN can't be read: {_without_secret(str(exc), settings.dsn)}\n"
+            f"the DSN can't be read: {_without_secrets(str(exc))}\n"
             "It looks like postgresql://user@host:5432/database or host=… dbname=…"
         ) from None
 
 
-def _without_secret(reason: str, dsn: str) -> str:
-    return reason.strip().replace(dsn, "…")
+def _without_secrets(reason: str) -> str:
+    """What libpq says, without the pieces of the DSN that it quotes."""
+    return re.sub(r'"[^"]*"', '"…"', reason.strip())
 
 
 def _check_pool_size(settings: Settings) -> None:
