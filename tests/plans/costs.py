@@ -46,6 +46,22 @@ def claim_cost(conn: Session, size: int = 1, *, queue: str = "q", times: int = 9
     return median(costs)
 
 
+def ack_cost(conn: Session, *, queue: str = "q", times: int = 9) -> float:
+    """The usual cost of an ack of a message just claimed, with a token used for all of them."""
+    costs = []
+    for _ in range(times):
+        row = conn.execute(
+            "select message_id from penstock.consume_message(%s, 'plans', 600)", (queue,)
+        ).fetchone()
+        assert row is not None
+        blocks, rows = explained(
+            conn, "select penstock.ack_messages(%s, %s, 'plans')", queue, [row[0]]
+        )
+        assert rows == 1
+        costs.append(blocks)
+    return median(costs)
+
+
 def idle_cost(conn: Session, *, queue: str = "q", times: int = 9) -> float:
     """The usual cost of a claim that finds nothing."""
     statement = "select * from penstock.consume_messages_batch(%s, 'plans', 600, 10)"

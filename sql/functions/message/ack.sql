@@ -1,5 +1,5 @@
 -- Say that messages are done.  Returns the ids whose claim the token still held; the others are not changed.
--- Locks: the claims.  A whole claim acked as it was handed out, the usual case, takes one statement.
+-- Locks: the claims.  A whole claim acked as it was handed out, the usual case, is deleted by its key.
 create or replace function penstock.ack_messages(queue_name text, message_ids bigint[], token text) returns setof bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,19 +10,26 @@ as $$
 #variable_conflict use_column
 declare
     v_queue record;
-    v_now   timestamptz;
 begin
+    -- Apart from the statement below: a join could start at the claims, and walk over all of them.
+    select q.id, s.receipt_segment, clock_timestamp() + s.clock_shift as now, q.consumers is null and not q.exclusive as open
+    into v_queue
+    from penstock_data.queues q cross join penstock_data.settings s
+    where q.name = queue_name and s.single;
+    if (v_queue.open and current_setting('penstock.at_home', true) = 'yes') is not true then
+        perform penstock_data.check_queue(queue_name);
+        perform penstock_data.check_at_home();
+    end if;
+
     return query
     with gone as (
         delete from penstock_data.claims c
-        using penstock_data.queues q, penstock_data.settings s
-        where q.name = queue_name and s.single and q.consumers is null and not q.exclusive
-          and c.queue_id = q.id and c.token = ack_messages.token and c.first_id = ack_messages.message_ids[1]
-          and c.message_ids = ack_messages.message_ids and c.deadline > clock_timestamp() + s.clock_shift
-        returning c.queue_id, c.claimed_at, c.message_ids, c.attempts, c.lanes, s.receipt_segment, clock_timestamp() + s.clock_shift as now
+        where c.queue_id = v_queue.id and c.token = ack_messages.token and c.first_id = ack_messages.message_ids[1]
+          and c.message_ids = ack_messages.message_ids and c.deadline > v_queue.now
+        returning c.claimed_at, c.message_ids, c.attempts, c.lanes
     ), receipt as (
         insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
-        select g.queue_id, g.claimed_at, g.now, g.receipt_segment, 'acked', ack_messages.token, g.message_ids, g.attempts, g.lanes
+        select v_queue.id, g.claimed_at, v_queue.now, v_queue.receipt_segment, 'acked', ack_messages.token, g.message_ids, g.attempts, g.lanes
         from gone g
     )
     select unnest(g.message_ids) from gone g;
@@ -30,17 +37,12 @@ begin
         return;
     end if;
 
-    select * into v_queue from penstock_data.queue_named(queue_name);
-    if v_queue.ready is not true then
-        perform penstock_data.check_queue(queue_name);
-    end if;
-    v_now := clock_timestamp() + v_queue.clock_shift;
     return query
     with gone as (
-        select * from penstock_data.unclaim(v_queue.id, ack_messages.token, ack_messages.message_ids, v_now)
+        select * from penstock_data.unclaim(v_queue.id, ack_messages.token, ack_messages.message_ids, v_queue.now)
     ), receipt as (
         insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
-        select v_queue.id, g.claimed_at, v_now, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
+        select v_queue.id, g.claimed_at, v_queue.now, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
         from gone g
         returning message_ids
     )
