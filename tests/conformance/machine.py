@@ -96,6 +96,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _begin(self) -> int:
         self.step += 1
+        for queue in self.queues:
+            queue.writer_is_open = self.writer.began is not None
         return self.step
 
     def _span(self) -> Span:
@@ -426,7 +428,8 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._untouched() and not self.writer.claimed)
     @rule(which=which, batch=batches)
     def writer_claims(self, which: int, batch: int) -> None:
-        self.writer.began = self.writer.began or self._begin()
+        step = self._begin()
+        self.writer.began = self.writer.began or step
         queue = self._untouched()[which % len(self._untouched())]
         rows = self.other.claim(queue.name, "writer", 30, batch)
         later = deepcopy(queue)

@@ -29,9 +29,9 @@ _COMMON: dict[str, Any] = {
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.generate, *([Phase.shrink] if "PENSTOCK_NO_SHRINK" not in os.environ else [])],
 }
-BOUNDED = settings(max_examples=40, stateful_step_count=40, derandomize=True, **_COMMON)
+BOUNDED = settings(max_examples=60, stateful_step_count=50, derandomize=True, **_COMMON)
 LONG = settings(
-    max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "1500")),
+    max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "500")),
     stateful_step_count=60,
     print_blob=True,
     **_COMMON,
