@@ -1,0 +1,12 @@
+"""The planted mutations keep up with the engine; `make prove` shows that each is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.mutations import MUTATIONS, Mutation, missing
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mutation_can_be_planted(mutation: Mutation) -> None:
+    assert missing(mutation) is None, f"bring tools/mutations.py up to date: {missing(mutation)}"
