@@ -444,6 +444,8 @@ def judge(mutation: Mutation, server: str) -> Verdict:
 def run(copy: Path, paths: list[str], server: str) -> tuple[str | None, str]:
     """The first test that fails, and what went wrong with the run itself."""
     words = ["-q", "-x", "-p", "no:cacheprovider", "--tb=line", "--timeout", "600"]
+    # This one looks for the very texts that mutations replace.
+    words += ["--ignore", "tests/conformance/test_mutations.py"]
     command = [sys.executable, "-m", "pytest", *words, "--server", server, *paths]
     environment = os.environ | {
         "PYTHONPATH": str(copy / "src"),
