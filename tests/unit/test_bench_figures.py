@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from bench import figures
 from bench.ledger import DeliveryError, Ledger
 from bench.model import Case, Result, Sample
