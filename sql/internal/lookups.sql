@@ -120,6 +120,13 @@ begin
 end
 $$;
 
+-- The roles something is reserved for, with one more; null, open to all, once it is granted to public.
+create or replace function penstock_data.with_role(p_roles name[], p_role name) returns name[]
+language sql immutable as $$
+    select case when p_role <> 'public' then
+        array(select distinct r from unnest(p_roles || p_role) r where r is not null order by r) end
+$$;
+
 -- Refuse a role that does not exist.
 create or replace function penstock_data.check_role(p_role name) returns void
 language plpgsql as $$

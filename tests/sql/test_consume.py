@@ -200,3 +200,16 @@ def test_lock_timeout_of_the_caller_survives_a_claim(mq: Caller, connect: Connec
     other.execute("select * from penstock.consume_message('q', 'other', 30)")
     mine.execute("select * from penstock.consume_message('q', 'mine', 30)")
     assert mine.execute("show lock_timeout").fetchone() == ("7s",)
+
+
+def test_claim_of_a_retried_message_ends_in_time_in_an_idle_queue(mq: Caller) -> None:
+    mq("create_queue", "idle")
+    mq.publish("idle", 1)
+    (first,) = mq.rows("consume_messages_batch", "idle", "first", 600, 10)
+    advance(mq.db, seconds=20)
+    assert not mq.rows("consume_messages_batch", "idle", "nobody", 600, 10)
+    mq("nack_message", "idle", first.message_id, "first", 0)
+    assert len(mq.rows("consume_messages_batch", "idle", "second", 2, 10)) == 1
+    advance(mq.db, seconds=3)
+    (third,) = mq.rows("consume_messages_batch", "idle", "third", 600, 10)
+    assert (third.message_id, third.delivery_attempts) == (first.message_id, 3)

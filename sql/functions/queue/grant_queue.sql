@@ -7,7 +7,7 @@ begin
     perform penstock_data.check_queue(queue_name);
     perform penstock_data.check_role(role_name);
     update penstock_data.queues q
-    set consumers = case when role_name <> 'public' then array(select distinct r from unnest(q.consumers || role_name) r where r is not null order by r) end
+    set consumers = penstock_data.with_role(q.consumers, role_name)
     where q.name = queue_name;
 end
 $$;

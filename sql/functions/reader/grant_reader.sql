@@ -9,7 +9,7 @@ declare
 begin
     perform penstock_data.check_role(role_name);
     update penstock_data.readers r
-    set consumers = case when role_name <> 'public' then array(select distinct u from unnest(r.consumers || role_name) u where u is not null order by u) end
+    set consumers = penstock_data.with_role(r.consumers, role_name)
     where r.id = v_reader.id;
 end
 $$;

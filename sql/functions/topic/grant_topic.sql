@@ -7,7 +7,7 @@ begin
     perform penstock_data.topic_id(topic_name);
     perform penstock_data.check_role(role_name);
     update penstock_data.topics t
-    set publishers = case when role_name <> 'public' then array(select distinct r from unnest(t.publishers || role_name) r where r is not null order by r) end
+    set publishers = penstock_data.with_role(t.publishers, role_name)
     where t.name = topic_name;
 end
 $$;
