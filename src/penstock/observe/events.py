@@ -88,7 +88,7 @@ class Subscription:
     def end(self) -> None:
         """Hear no more; ending twice is harmless."""
         global _subscribers  # noqa: PLW0603  one list for the process is the point
-        _subscribers = tuple(each for each in _subscribers if each is not self._subscriber)
+        _subscribers = tuple(each for each in _subscribers if each != self._subscriber)
 
     def __enter__(self) -> Self:
         return self
