@@ -1,17 +1,29 @@
 """Penstock: a message queue that lives in PostgreSQL."""
 
+from penstock.client._async.client import Client, connect
+from penstock.client._async.consumer import Consumer
+from penstock.client._async.message import Message
+from penstock.client.staging import Outgoing
 from penstock.errors import PenstockError
 from penstock.models import (
+    BrowsedMessage,
+    ClaimedMessage,
     DeadLetter,
-    Message,
+    HealthCheck,
+    KeyCount,
+    LogMessage,
+    MaintenanceStep,
     MessageId,
     MessageState,
     Notify,
     Ordering,
+    Published,
+    PublishedMany,
     QueueId,
     QueueInfo,
     QueueStatistics,
     ReaderId,
+    ReaderInfo,
     TopicId,
     TopicInfo,
 )
@@ -20,19 +32,32 @@ from penstock.settings import Settings
 __version__ = "0.1.0"
 
 __all__ = [
+    "BrowsedMessage",
+    "ClaimedMessage",
+    "Client",
+    "Consumer",
     "DeadLetter",
+    "HealthCheck",
+    "KeyCount",
+    "LogMessage",
+    "MaintenanceStep",
     "Message",
     "MessageId",
     "MessageState",
     "Notify",
     "Ordering",
+    "Outgoing",
     "PenstockError",
+    "Published",
+    "PublishedMany",
     "QueueId",
     "QueueInfo",
     "QueueStatistics",
     "ReaderId",
+    "ReaderInfo",
     "Settings",
     "TopicId",
     "TopicInfo",
     "__version__",
+    "connect",
 ]
