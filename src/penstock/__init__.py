@@ -28,6 +28,7 @@ from penstock.models import (
     TopicInfo,
 )
 from penstock.settings import Settings
+from penstock.worker import Dead, Group, Retry, Worker, WorkerStatus
 
 __version__ = "0.1.0"
 
@@ -36,7 +37,9 @@ __all__ = [
     "ClaimedMessage",
     "Client",
     "Consumer",
+    "Dead",
     "DeadLetter",
+    "Group",
     "HealthCheck",
     "KeyCount",
     "LogMessage",
@@ -55,9 +58,12 @@ __all__ = [
     "QueueStatistics",
     "ReaderId",
     "ReaderInfo",
+    "Retry",
     "Settings",
     "TopicId",
     "TopicInfo",
+    "Worker",
+    "WorkerStatus",
     "__version__",
     "connect",
 ]
