@@ -4,6 +4,7 @@
 
     PenstockError
     ├── InvalidSetting              an option or PENSTOCK_* variable that can't be used
+    ├── PayloadInvalid              a payload that JSON can't hold, or that does not fit its type
     ├── DatabaseUnavailable         no connection, or a connection that was lost
     ├── EngineError                 the database refused; .code is its SQLSTATE, .hint its advice
     │   ├── UnknownName
@@ -53,6 +54,10 @@ class PenstockError(Exception):
 
 class InvalidSetting(PenstockError):
     """An option or environment variable has a value that can't be used."""
+
+
+class PayloadInvalid(PenstockError):
+    """A payload can't be written as JSON, or does not fit the type it should have."""
 
 
 class DatabaseUnavailable(PenstockError):
