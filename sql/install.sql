@@ -91,6 +91,7 @@ begin;
 \ir functions/stats/key_counts.sql
 \ir functions/admin/version.sql
 \ir functions/admin/configure.sql
+\ir functions/admin/clock.sql
 \ir functions/admin/maintain.sql
 \ir functions/admin/rebase.sql
 \ir functions/admin/health.sql

@@ -13,7 +13,7 @@ $$;
 
 -- The window to read, and whether nothing wants care: then the queue is plain.  A window that is opened here ends before
 -- the oldest open transaction: so it leaves no late ones to the next window.
-create or replace function penstock_data.short_way(p_queue_id bigint, p_topic_id bigint, p_now timestamptz)
+create or replace function penstock_data.short_way(p_queue_id bigint, p_topic_id bigint, p_token text, p_now timestamptz)
 returns table (
     seq bigint, flagged_from pg_snapshot, full_scan_at timestamptz, attend_at timestamptz, fresh boolean,
     window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean
@@ -33,7 +33,7 @@ language sql stable as $$
             select from penstock_data.flags f where f.topic_id = p_topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
         and not exists (
             select from penstock_data.waiting w
-            where w.topic_id = p_topic_id and w.until > p_now and w.queue_id = p_queue_id)
+            where w.topic_id = p_topic_id and w.until > p_now and w.queue_id = p_queue_id and coalesce(w.token = p_token, true))
         and (
             select true from penstock_data.scheduled d
             where d.queue_id = p_queue_id and d.priority = 0 and d.rank is null

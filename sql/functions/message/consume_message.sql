@@ -26,7 +26,7 @@ begin
         and vt_seconds between 0 and 604800 and octet_length(consumer_token) between 1 and 1024
        ) is true then
         select * into v_queue from penstock_data.direct_queue(queue_name, vt_seconds);
-        select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, v_queue.now);
+        select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
         if v_position.plain then
             select m.id, m.payload, m.headers, m.key, 0, 1, v_queue.deadline, m.published_at, m.correlation_id, m.tenant_id,
                 m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now) is not true

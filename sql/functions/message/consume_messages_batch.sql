@@ -28,7 +28,7 @@ begin
         and vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024
        ) is true then
         select * into v_queue from penstock_data.direct_queue(queue_name, vt_seconds);
-        select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, v_queue.now);
+        select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
         if v_position.plain then
             -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
             return query
