@@ -16,8 +16,8 @@ from penstock.cli.output import fields
 from penstock.cli.session import AnyConnection, Session
 from penstock.client import calls
 from penstock.client.blocking import run
-from penstock.client.rows import HealthCheck
 from penstock.errors import PenstockError
+from penstock.models import HealthCheck
 
 ROLES = ("penstock_admin", "penstock_publisher", "penstock_consumer", "penstock_monitor")
 OLDEST_SERVER = 140000

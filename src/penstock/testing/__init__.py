@@ -2,5 +2,6 @@
 
 from penstock.testing.clock import Clock
 from penstock.testing.databases import Databases
+from penstock.testing.draining import Drained, NotDrained, drain
 
-__all__ = ["Clock", "Databases"]
+__all__ = ["Clock", "Databases", "Drained", "NotDrained", "drain"]
