@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from penstock.client._sync.concurrency import sleep
 from penstock.client._sync.database import Database as Connections
 from penstock.client._sync.listener import Listener, Watch
 from penstock.client.listening import Reach, Rhythm
@@ -249,6 +250,24 @@ def test_watch_that_joins_while_the_line_is_down_is_served_later(proxy: Proxy, d
             hearing(second)
             notify(db, "shipping")
             assert second.wait(LONG)
+
+
+def test_watch_that_joins_while_the_server_is_being_asked_is_served_at_once(
+    proxy: Proxy, db: Session
+) -> None:
+    # Nothing else wakes this listener: a ring that is lost is lost for good.
+    deaf = Rhythm(heartbeat=100 * LONG, patience=LONG)
+    with listening(proxy.dsn, deaf) as listener, listener.watch("billing") as first:
+        hearing(first)
+        proxy.delay = 0.3
+        with listener.watch("shipping") as second:
+            # Its LISTEN is on its way by now, and held up in the proxy.
+            sleep(0.05)
+            third = Watch(listener, "third")
+            listener._subscriptions.add("queue:third", third)
+            listener._doorbell.ring()
+            hearing(second)
+            hearing(third)
 
 
 def test_pooler_that_shares_sessions_is_recognised(
