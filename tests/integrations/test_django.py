@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import psycopg
 
     from tests.fixtures.databases import Database

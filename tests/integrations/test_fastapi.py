@@ -67,7 +67,7 @@ async def test_a_route_gets_the_client_and_the_worker_handles_what_it_published(
     async with served(app) as http:
         answer = await http.post("/orders/7")
         assert answer.json()["message"] > 0
-        assert await handled.get() == {"order": 7}
+        assert await asyncio.wait_for(handled.get(), timeout=30) == {"order": 7}
 
 
 async def test_starlette_works_too_and_other_lifespans_run_inside(database: Database) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -15,6 +14,7 @@ from penstock.integrations import sqlalchemy as outbox
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import psycopg
     from sqlalchemy import Engine
 
     from tests.fixtures.databases import Database
@@ -73,9 +73,9 @@ def test_a_rollback_takes_the_message_with_it(engine: Engine, db: psycopg.Connec
         outbox.publish(session, "orders", {"order": 7})
         session.rollback()
         outbox.publish(session, "orders", {"order": 8})
-        with pytest.raises(RuntimeError), session.begin_nested():
-            outbox.publish(session, "orders", {"order": 9})
-            raise RuntimeError("no luck")
+        savepoint = session.begin_nested()
+        outbox.publish(session, "orders", {"order": 9})
+        savepoint.rollback()
         session.commit()
     assert published(db) == [{"order": 8}]
 
