@@ -11,13 +11,13 @@ import penstock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.fixtures.databases import Database
+    from tests.fixtures.pgbouncer import Route
 
 
 @pytest.fixture
-async def mq(database: Database) -> AsyncIterator[penstock.Client]:
-    """An open client of the test's database."""
-    async with penstock.connect(database.dsn) as client:
+async def mq(route: Route) -> AsyncIterator[penstock.Client]:
+    """An open client of the test's database, on each route to it."""
+    async with penstock.connect(route.dsn, pooler=route.pooler) as client:
         yield client
 
 

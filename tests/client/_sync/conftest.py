@@ -11,13 +11,13 @@ from penstock.sync import Client, connect
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.fixtures.databases import Database
+    from tests.fixtures.pgbouncer import Route
 
 
 @pytest.fixture
-def mq(database: Database) -> Iterator[Client]:
-    """An open client of the test's database."""
-    with connect(database.dsn) as client:
+def mq(route: Route) -> Iterator[Client]:
+    """An open client of the test's database, on each route to it."""
+    with connect(route.dsn, pooler=route.pooler) as client:
         yield client
 
 
