@@ -195,7 +195,7 @@ class Station:
             emit(Event(Name.MESSAGE_ACKED, queue=self.queue, count=len(kept)))
         elif kept and outcome.verdict is Verdict.RELEASE:
             emit(Event(Name.MESSAGE_RELEASED, queue=self.queue, count=len(kept)))
-        self.fetcher.finished()
+        self.fetcher.finished(keyed=any(held.message.key is not None for held in batch))
 
     def _count(self, held: Held, outcome: Outcome) -> None:
         match outcome.verdict:
