@@ -5,12 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from penstock.client._async.client import connect
+from penstock.client.calls import Call
+from penstock.client.rows import one
 from tests.fixtures.clock import advance
 
 if TYPE_CHECKING:
     import psycopg
 
     from penstock import Client
+    from tests.fixtures.databases import Database
 
 MINUTE = timedelta(minutes=1)
 
@@ -108,17 +115,15 @@ async def test_an_ack_in_a_transaction_holds_only_if_it_commits(mq: Client, orde
     assert (await mq.queue_statistics("billing")).processing_count == 0
 
 
+@pytest.mark.parametrize("pooler", [False, True])
 async def test_a_claim_commits_without_waiting_for_the_disk_and_nothing_else_does(
-    mq: Client,
+    database: Database, pooler: bool
 ) -> None:
-    from penstock.client.calls import Call
-    from penstock.client.rows import one
-
     asked = Call("select current_setting('synchronous_commit')", (), one(str))
-    assert await mq.database.claim(asked) == "off"
-    async with mq.transaction() as connection:
-        await connection.execute("set synchronous_commit = on")
-    assert await mq.database.run(asked) == "on"
+    dsn = make_conninfo(database.dsn, options="-c synchronous_commit=on")
+    async with connect(dsn, pooler=pooler) as mq:
+        assert await mq.database.claim(asked) == "off"
+        assert await mq.database.run(asked) == "on"
 
 
 async def test_a_message_s_text_hides_its_payload(mq: Client, orders: str) -> None:

@@ -6,12 +6,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from penstock.client._sync.client import connect
+from penstock.client.calls import Call
+from penstock.client.rows import one
 from tests.fixtures.clock import advance
 
 if TYPE_CHECKING:
     import psycopg
 
     from penstock import Client
+    from tests.fixtures.databases import Database
 
 MINUTE = timedelta(minutes=1)
 
@@ -109,17 +116,15 @@ def test_an_ack_in_a_transaction_holds_only_if_it_commits(mq: Client, orders: st
     assert (mq.queue_statistics("billing")).processing_count == 0
 
 
+@pytest.mark.parametrize("pooler", [False, True])
 def test_a_claim_commits_without_waiting_for_the_disk_and_nothing_else_does(
-    mq: Client,
+    database: Database, pooler: bool
 ) -> None:
-    from penstock.client.calls import Call
-    from penstock.client.rows import one
-
     asked = Call("select current_setting('synchronous_commit')", (), one(str))
-    assert mq.database.claim(asked) == "off"
-    with mq.transaction() as connection:
-        connection.execute("set synchronous_commit = on")
-    assert mq.database.run(asked) == "on"
+    dsn = make_conninfo(database.dsn, options="-c synchronous_commit=on")
+    with connect(dsn, pooler=pooler) as mq:
+        assert mq.database.claim(asked) == "off"
+        assert mq.database.run(asked) == "on"
 
 
 def test_a_message_s_text_hides_its_payload(mq: Client, orders: str) -> None:

@@ -56,6 +56,7 @@ class Feeder(Generic[P]):
         self._watch = client.listener.watch(queue)
         self._stopping = False
         self._looks = 0
+        self._promising = True
         self._failures = 0
 
     def run(self) -> None:
@@ -109,7 +110,8 @@ class Feeder(Generic[P]):
         if not self._wants_more():
             self.asked.wait(self._until_review())
             self.asked.clear()
-        elif self._looks or not self._claim():
+        # Something is likely to be there: registering as a sleeper first would only cost time.
+        elif not (self._promising and self._claim()):
             self._look_and_sleep()
 
     def _wants_more(self) -> bool:
@@ -138,7 +140,8 @@ class Feeder(Generic[P]):
     def _sleep(self, seconds: float) -> None:
         review = self._until_review()
         if not self._stopping:
-            self._watch.wait(seconds if review is None else min(seconds, review))
+            nap = seconds if review is None else min(seconds, review)
+            self._promising = self._watch.wait(nap)
 
     def _claim(self) -> bool:
         """Whether there was something."""
@@ -147,6 +150,7 @@ class Feeder(Generic[P]):
         rows = self._database.claim(
             calls.consume_batch(self.queue, self._token, options.claim_for, options.batch_size)
         )
+        self._promising = bool(rows)
         if not rows:
             return False
         self.emit(events.Name.MESSAGE_CLAIMED, count=len(rows))
