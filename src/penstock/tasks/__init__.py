@@ -37,11 +37,14 @@ from penstock.tasks.task import (
     Task,
     TaskId,
 )
+from penstock.tasks.worker import TaskWorker
+from penstock.worker.outcomes import Dead, Retry
 
 __all__ = [
     "Attempt",
     "AttemptLogFailure",
     "Backoff",
+    "Dead",
     "DeadTask",
     "Dedupe",
     "DuplicateTask",
@@ -56,6 +59,7 @@ __all__ = [
     "PostgresTaskStore",
     "Priority",
     "Replayed",
+    "Retry",
     "ServerUnsuitable",
     "Stats",
     "Status",
@@ -70,6 +74,7 @@ __all__ = [
     "TaskQueue",
     "TaskStore",
     "TaskTooLarge",
+    "TaskWorker",
     "connect",
     "open_store",
 ]

@@ -29,5 +29,7 @@ class Backoff:
     def delay(self, attempt: int, luck: float | None = None) -> timedelta:
         """The pause after this attempt, the first being 1; `luck` from 0 to 1 fixes the jitter."""
         luck = random.random() if luck is None else luck  # noqa: S311 - no secret
-        grown = self.base * self.factor ** min(max(attempt, 1) - 1, _LARGEST_EXPONENT)
-        return min(self.longest, grown) * (1 - self.jitter + 2 * self.jitter * luck)
+        growth = self.factor ** min(max(attempt, 1) - 1, _LARGEST_EXPONENT)
+        # Seconds as a float, which has room for what a timedelta has not.
+        seconds = min(self.longest.total_seconds(), self.base.total_seconds() * growth)
+        return timedelta(seconds=seconds) * (1 - self.jitter + 2 * self.jitter * luck)

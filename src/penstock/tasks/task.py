@@ -164,6 +164,10 @@ class Task:
     created_at: datetime
     updated_at: datetime
 
+    def json(self) -> Any:
+        """The payload, read as JSON."""
+        return json.loads(self.payload)
+
     @property
     def lease(self) -> Lease:
         """What a worker shows to ack, release, extend or bury the task it reserved."""

@@ -460,11 +460,13 @@ class MemoryTaskStore:
         return len(old)
 
     async def wait(self, at_most: timedelta) -> bool:
-        self._came.clear()
         try:
-            await asyncio.wait_for(self._came.wait(), at_most.total_seconds())
+            async with asyncio.timeout(at_most.total_seconds()):
+                await self._came.wait()
         except TimeoutError:
             return False
+        # Cleared only now: what came since the last look must not be slept through.
+        self._came.clear()
         return True
 
 
