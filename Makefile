@@ -56,6 +56,7 @@ generated: $(READY)
 	@set -e; for tool in $(wildcard $(GENERATORS)); do echo "$$tool --check"; $(BIN)/python $$tool --check; done
 
 pytest: $(READY)
+	@sh tools/debian_packages.sh
 	@$(BIN)/pytest -q -n $(JOBS) $(PYTEST)
 
 prove: $(READY)  ## longer programmes: a deeper state machine, planted mutations

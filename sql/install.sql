@@ -41,6 +41,7 @@ begin;
 \ir internal/put_back.sql
 \ir internal/schedule.sql
 \ir internal/pick_scheduled.sql
+\ir internal/short_way.sql
 \ir internal/claiming.sql
 \ir internal/claim_with_care.sql
 \ir internal/give_up.sql
@@ -94,6 +95,7 @@ begin;
 \ir functions/stats/key_counts.sql
 \ir functions/admin/version.sql
 \ir functions/admin/configure.sql
+\ir functions/admin/clock.sql
 \ir functions/admin/maintain.sql
 \ir functions/admin/rebase.sql
 \ir functions/admin/health.sql

@@ -9,7 +9,7 @@
 set -u
 
 # package and the program that shows it is there
-WANTED="pgbouncer:pgbouncer"
+WANTED="pgbouncer:pgbouncer mariadb-server:mariadbd"
 
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NewType, TypeAlias
+from typing import TYPE_CHECKING, Any, NewType, Self, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,7 @@ class Published(int):
     processed: bool | None
     """None: nobody waited.  True: every queue of the topic was done with it in time."""
 
-    def __new__(cls, number: int, *, processed: bool | None = None) -> Published:
+    def __new__(cls, number: int, *, processed: bool | None = None) -> Self:
         made = super().__new__(cls, number)
         made.processed = processed
         return made
@@ -67,13 +67,13 @@ class Published(int):
         return f"Published({int(self)}, processed={self.processed})"
 
 
-class PublishedMany(tuple[MessageId, ...]):
+class PublishedMany(tuple[MessageId, ...]):  # noqa: SLOT001 - a tuple has room for none
     """The ids of messages that were published together, in the order of their payloads."""
 
     processed: bool | None
     """None: nobody waited.  True: every queue of the topic was done with all of them in time."""
 
-    def __new__(cls, ids: Iterable[MessageId], *, processed: bool | None = None) -> PublishedMany:
+    def __new__(cls, ids: Iterable[MessageId], *, processed: bool | None = None) -> Self:
         made = super().__new__(cls, ids)
         made.processed = processed
         return made

@@ -126,11 +126,12 @@ def test_statistics_are_read_by_name_of_column():
 
 
 def test_a_queue_row_is_read_with_its_durations():
-    row = (1, "q", "t", "fair", "always", True, NOON, 3, 1, 300, NOON, None, {"headers": {"region": "eu"}})
+    wanted = {"headers": {"region": "eu"}}
+    row = (1, "q", "t", "fair", "always", True, NOON, 3, 1, 300, NOON, None, wanted)
     queue = rows.queue(row)
     assert queue.ordering is Ordering.FAIR
     assert queue.notify is Notify.ALWAYS
-    assert queue.filter == {"headers": {"region": "eu"}}
+    assert queue.filter == wanted
     assert (queue.retry_base, queue.retry_cap) == (timedelta(seconds=1), timedelta(minutes=5))
 
 

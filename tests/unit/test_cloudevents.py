@@ -84,6 +84,12 @@ def test_a_binary_event_has_its_attributes_in_headers() -> None:
     assert "ce-datacontenttype" not in received.headers
 
 
+def test_numbers_and_booleans_are_texts_in_headers_as_json_writes_them() -> None:
+    received = sent({**LEAST, "urgent": True, "sequence": 2}, "binary")
+    assert received.headers is not None
+    assert (received.headers["ce-urgent"], received.headers["ce-sequence"]) == ("true", "2")
+
+
 def test_bytes_travel_as_base64_in_structured_mode_only() -> None:
     event = replace(EVENT, data=b"\x00\xff", datacontenttype="image/png")
     received = sent(event, "structured")

@@ -54,12 +54,16 @@ def test_message_that_is_there_but_out_of_reach_is_polled_for(mode: Mode) -> Non
     assert nap(options, Reach.HEARING, 40, due_in=-3) == 2
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_registration_outlasts_the_longest_nap_even_when_half_of_it_is_over(mode: Mode) -> None:
-    options = Options(mode)
+@pytest.mark.parametrize("polling_interval", [SECOND, timedelta(days=1)])
+@pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.LISTEN])
+def test_registration_outlasts_the_longest_nap_even_when_half_of_it_is_over(
+    mode: Mode, polling_interval: timedelta
+) -> None:
+    options = Options(mode, polling_interval=polling_interval)
     longest = max(naps(options, Reach.HEARING, 40))
     span = consuming.registration(consuming.longest_nap(options)).total_seconds()
     assert longest < span / 2
+    assert span <= 3600
 
 
 def test_behind_a_pooler_hybrid_polls_and_listen_is_refused() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import penstock
-from penstock.cli import demo, dlq, doctor, init, maintain, message, output, queue, topic
+from penstock.cli import demo, dlq, doctor, init, maintain, message, output, queue, topic, worker
 from penstock.cli.advice import explain
 from penstock.cli.command import Common, DsnOption, JsonOption
 from penstock.errors import PenstockError
@@ -52,7 +52,7 @@ def root(
 
 for noun in (topic, queue, message, dlq):
     app.add_typer(noun.app)
-for verb in (init, doctor, maintain, demo):
+for verb in (init, doctor, maintain, worker, demo):
     verb.register(app)
 
 

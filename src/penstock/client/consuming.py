@@ -18,8 +18,11 @@ _MOST_DOUBLINGS = 16
 # the time of the one before: such a message waits at most as long again as its transaction took.
 _FIRST_NAP = 0.05
 
-# A registration ends by itself, so a sleeper that only listens has to renew it now and then.
+# A registration ends by itself, so a sleeper has to renew it now and then; one that only listens
+# might as well look once a minute.
 _LONGEST_LISTEN = 60.0
+# The engine registers nobody for more than an hour, and takes half of that for granted only.
+_LONGEST_REGISTERED = 1799.0
 
 
 class Mode(StrEnum):
@@ -117,7 +120,7 @@ def _undisturbed(options: Options, reach: Reach, looks: int) -> float:
         case Mode.HYBRID:
             # While nobody would wake us, polling is all there is.
             ceiling = options.longest_interval if reach is Reach.HEARING else polling
-            return min(_FIRST_NAP * growth, ceiling)
+            return min(_FIRST_NAP * growth, ceiling, _LONGEST_REGISTERED)
         case Mode.LISTEN:
             return min(_FIRST_NAP * growth, _LONGEST_LISTEN)
         case _:
@@ -133,4 +136,6 @@ def registration(longest_nap: float) -> timedelta:
 
 
 def longest_nap(options: Options) -> float:
-    return _LONGEST_LISTEN if options.mode is Mode.LISTEN else options.longest_interval
+    if options.mode is Mode.LISTEN:
+        return _LONGEST_LISTEN
+    return min(options.longest_interval, _LONGEST_REGISTERED)

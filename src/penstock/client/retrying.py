@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from penstock import errors
 from penstock.client.calls.call import Repeat
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
@@ -77,7 +80,11 @@ def may_repeat(fault: Fault, repeat: Repeat) -> bool:
             return True
         case Kind.QUEUE_MISSING | Kind.OTHER_SCHEMA | Kind.PERMISSION:
             return False
-        case Kind.OUTCOME_UNKNOWN | Kind.REFUSED:
+        case Kind.OUTCOME_UNKNOWN:
+            # Of a commit whose answer was lost.  One that no standby confirmed has happened, and
+            # happening again would not confirm it.
+            return repeat is Repeat.ALWAYS and isinstance(fault.error.__cause__, psycopg.Error)
+        case Kind.REFUSED:
             return False
         case _:
             assert_never(fault.kind)
@@ -96,14 +103,27 @@ def final(fault: Fault, repeat: Repeat = Repeat.BEFORE_SENDING) -> errors.Pensto
     )
 
 
-def pause(fault: Fault, attempt: int) -> float:
-    """Seconds to wait before the next attempt; `attempt` counts the failures, from 1."""
+class Patience:
+    """How long one call has been tried, and whether it is tried again."""
+
+    def __init__(self, limit: timedelta, now: float) -> None:
+        self._end = now + limit.total_seconds()
+        self.failures = 0
+
+    def pause(self, fault: Fault, repeat: Repeat, now: float) -> float | None:
+        """Seconds until the next attempt; None: there is none, the caller is told."""
+        self.failures += 1
+        seconds = _pause(fault, self.failures)
+        return seconds if may_repeat(fault, repeat) and now + seconds <= self._end else None
+
+
+def _pause(fault: Fault, failures: int) -> float:
     match fault.kind:
         case Kind.SERIALIZATION | Kind.DEADLOCK | Kind.LOCK_TIMEOUT:
-            return backoff(attempt, first=_FIRST_CONFLICT_PAUSE)
+            return backoff(failures, first=_FIRST_CONFLICT_PAUSE)
         case _:
             # A fresh connection often is all it takes; only the next failure tells of an outage.
-            return 0.0 if attempt == 1 else backoff(attempt - 1)
+            return 0.0 if failures == 1 else backoff(failures - 1)
 
 
 def backoff(

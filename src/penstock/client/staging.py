@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.calls.call import Repeat
 from penstock.client.payloads import encode
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ COPY = f"copy pg_temp.penstock_stage ({', '.join(Outgoing.__slots__)}) from stdi
 def lines(batch: Iterable[Any]) -> list[Line]:
     """One row for each.  All are encoded before the first is sent: a bad one costs nothing."""
     return [_line(item if isinstance(item, Outgoing) else Outgoing(item)) for item in batch]
+
+
+def repeat(batch: Iterable[Line]) -> Repeat:
+    """Whether the engine notices what it has got already."""
+    place = Outgoing.__slots__.index("dedupe_key")
+    recognised = all(line[place] is not None for line in batch)
+    return Repeat.ALWAYS if recognised else Repeat.BEFORE_SENDING
 
 
 def _line(message: Outgoing) -> Line:

@@ -52,6 +52,20 @@ class Name(StrEnum):
     WORKER_STARTED = "worker.started"
     WORKER_STOPPING = "worker.stopping"
     WORKER_STOPPED = "worker.stopped"
+    TASK_ENQUEUED = "task.enqueued"
+    """`topic`, `count`; `task_id` when it was one."""
+    TASK_RESERVED = "task.reserved"
+    """`count`, `worker`: tasks were leased to this worker."""
+    TASK_DONE = "task.done"
+    """`topic`, `task_id`, `attempt`, `seconds`: its handler returned, and the ack is stored."""
+    TASK_FAILED = "task.failed"
+    """`topic`, `task_id`, `attempt`, `seconds`, `error_kind`: it will be tried again."""
+    TASK_RELEASED = "task.released"
+    """`topic`, `task_id`, `attempt`: given back without holding the attempt against it."""
+    TASK_DEAD_LETTERED = "task.dead_lettered"
+    """`topic`, `task_id`, `attempt`, `error_kind`."""
+    LEASE_LOST = "lease.lost"
+    """`topic`, `task_id`, `attempt`: it ended, or the task was cancelled or taken by others."""
     SCHEDULE_FIRED = "schedule.fired"
     """`topic`, `schedule`."""
 
@@ -72,6 +86,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """The name of the error's class."""
     worker: str | None = None
     schedule: str | None = None
+    task_id: str | None = None
 
 
 Subscriber: TypeAlias = Callable[[Event], None]

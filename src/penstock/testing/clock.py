@@ -25,7 +25,7 @@ class Clock:
     def now(self) -> datetime:
         """What the engine takes for now."""
         with psycopg.connect(self._dsn, autocommit=True) as conn:
-            (row,) = conn.execute("select penstock_data.clock()")
+            (row,) = conn.execute("select penstock.clock()")
         moment: datetime = row[0]
         return moment
 

@@ -45,6 +45,7 @@ class Dispatcher:
         self._ended = ended
         self._waiting: deque[Held] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._cut_short = False
         self.seconds: float | None = None
         """How long a message takes, on average."""
 
@@ -73,7 +74,8 @@ class Dispatcher:
             await asyncio.wait(self._tasks)
 
     def cancel(self) -> list[asyncio.Task[None]]:
-        """Cancel all that runs."""
+        """Cancel all that runs, and wait for no thread any more."""
+        self._cut_short = True
         for task in self._tasks:
             task.cancel()
         return list(self._tasks)
@@ -97,7 +99,8 @@ class Dispatcher:
             seconds = time.perf_counter() - started
             self.seconds = averaged(self.seconds, seconds)
             self._ended(held, outcome, seconds)
-            await self._invoke.linger()
+            if not self._cut_short:
+                await self._invoke.linger()
         finally:
             assert held.task is not None
             self._tasks.discard(held.task)

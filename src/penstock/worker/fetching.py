@@ -51,15 +51,17 @@ class Fetcher:
         self._deliver = deliver
         self._tell_failure = failed
         self._nudged = asyncio.Event()
-        self._blocked = False
+        self._key_free = asyncio.Event()
         self._idle_looks = 0
         self._failures = 0
         self._claiming: asyncio.Future[list[ClaimedMessage]] | None = None
         self.trouble: str | None = None
 
-    def finished(self) -> None:
-        """Something has ended: there may be room, or a key's next message may be free."""
+    def finished(self, *, keyed: bool = False) -> None:
+        """Something has ended: there may be room, and the next message of its key may be free."""
         self._nudged.set()
+        if keyed:
+            self._key_free.set()
 
     async def run(self) -> None:
         """Ends by cancellation, or after `max_queue_retries` failures in a row."""
@@ -105,6 +107,7 @@ class Fetcher:
             await self._handler.gate()
         count = wanted(self._options, self._load())
         self._nudged.clear()
+        self._key_free.clear()
         if count == 0:
             await self._nudged.wait()
             return
@@ -149,8 +152,7 @@ class Fetcher:
     async def _rest(self, watch: Any, *, hears: bool) -> None:
         """Sleep: until something is due, or a wake-up, or the next look."""
         due_in = await self._due_in()
-        self._blocked = due_in is not None and due_in <= 0
-        if self._blocked:
+        if due_in is not None and due_in <= 0:
             due_in = _BLOCKED_PAUSE_SECONDS * 2.0 ** min(self._idle_looks, _MANY_LOOKS)
         luck = random.random()  # noqa: S311 - no secret
         pause = idle_pause(self._options, self._idle_looks, due_in, luck, hears=hears)
@@ -165,21 +167,15 @@ class Fetcher:
 
     async def _nap(self, watch: Any, seconds: float) -> bool:
         """Sleep; True when something woke us: the database, or the end of a key's message."""
-        naps: list[asyncio.Task[Any]] = []
+        naps = [asyncio.ensure_future(self._key_free.wait())]
         if watch is not None:
             naps.append(asyncio.ensure_future(watch.wait(seconds)))
-        if self._blocked:
-            naps.append(asyncio.ensure_future(self._nudged.wait()))
-        if not naps:
-            await asyncio.sleep(seconds)
-            return False
         try:
             ended, _ = await asyncio.wait(
                 naps, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             return any(nap.result() for nap in ended)
         finally:
-            self._blocked = False
             for nap in naps:
                 nap.cancel()
             await asyncio.gather(*naps, return_exceptions=True)

@@ -179,12 +179,14 @@ class _Thread:
         return ACKED
 
     async def linger(self) -> None:
-        future = self._left_running.pop(asyncio.current_task(), None)
-        if future is not None:
-            await asyncio.wait([future])
+        task = asyncio.current_task()
+        if task in self._left_running:
+            await asyncio.wait([self._left_running[task]])
+            del self._left_running[task]
 
     async def close(self, *, at_once: bool) -> None:
-        if at_once:
+        stuck = any(not future.done() for future in self._left_running.values())
+        if at_once or stuck:
             self._executor.shutdown(wait=False, cancel_futures=True)
         else:
             await asyncio.to_thread(self._executor.shutdown)

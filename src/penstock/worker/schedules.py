@@ -143,7 +143,6 @@ class Scheduler:
             try:
                 pause = await self.once()
             except PenstockError:
-                # What becomes due meanwhile is late by then, and dealt with as such.
                 pause = _RETRY_SECONDS
             await asyncio.sleep(pause)
 
@@ -151,19 +150,28 @@ class Scheduler:
         """Make all fires that are due; returns the seconds until the next."""
         asked_at = time.monotonic()
         now: datetime = await self._database.claim(_DATABASE_TIME)
-        for schedule in self._schedules:
-            await self._catch_up(schedule, now)
+        made = [await self._catch_up(schedule, now) for schedule in self._schedules]
+        if not all(made):
+            return _RETRY_SECONDS
         until_next = min((next_fire(each, now) - now).total_seconds() for each in self._schedules)
         # Counted from the moment at which the database looked at its clock.
         left = until_next - (time.monotonic() - asked_at)
         return min(max(left, 0.0), _LONGEST_SLEEP_SECONDS)
 
-    async def _catch_up(self, schedule: Schedule, now: datetime) -> None:
+    async def _catch_up(self, schedule: Schedule, now: datetime) -> bool:
+        """Make one schedule's fires; False: it could not, and the others don't suffer for it."""
         after = self._answered_to.setdefault(schedule.name, looks_back_to(schedule, now))
         for fire_at in due(schedule, after, now):
-            await self._fire(schedule, fire_at)
+            try:
+                await self._fire(schedule, fire_at)
+            except PenstockError as problem:
+                # Tried again soon; by then it may be late, and is dealt with as such.
+                kind = type(problem).__name__
+                emit(Event(Name.CALL_FAILED, schedule=schedule.name, error_kind=kind))
+                return False
             self._answered_to[schedule.name] = fire_at
         self._answered_to[schedule.name] = now
+        return True
 
     async def _fire(self, schedule: Schedule, fire_at: datetime) -> None:
         await self._database.run(

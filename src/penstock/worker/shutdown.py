@@ -50,7 +50,7 @@ async def stop_in_order(
 async def _cut_short(stations: Sequence[Station]) -> None:
     tasks = [task for station in stations for task in station.release_running()]
     if tasks:
-        # A handler that waits for its thread has said all it can: the second cancellation ends it.
+        # A handler that goes on in spite of its cancellation gets another one, and is left alone.
         _, stubborn = await asyncio.wait(tasks, timeout=_LAST_WORDS_SECONDS)
         for task in stubborn:
             task.cancel()

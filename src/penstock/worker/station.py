@@ -34,7 +34,6 @@ class Station:
         self.handler = handler
         self.queue = handler.queue
         self.counters = Counters()
-        self._client = client
         self._database = client.database
         # The name tells an operator whose claim it is, the rest makes it nobody else's.
         self.token = f"{worker_name[:80]}:{secrets.token_hex(8)}"
@@ -120,9 +119,10 @@ class Station:
     # From the dispatcher
 
     def _opened(self, record: ClaimedMessage) -> WorkerMessage[Any]:
-        payload = self._codec.decode(record.payload)
-        message = WorkerMessage(self._client, self.queue, self.token, record, payload)
+        message = WorkerMessage(self._database, self.queue, self.token, record, self._codec)
         message.finished = False
+        # Read now: a handler is not called for a payload that does not fit its type.
+        _ = message.payload
         return message
 
     def _ended(self, held: Held, outcome: Outcome | None, seconds: float) -> None:
@@ -195,7 +195,7 @@ class Station:
             emit(Event(Name.MESSAGE_ACKED, queue=self.queue, count=len(kept)))
         elif kept and outcome.verdict is Verdict.RELEASE:
             emit(Event(Name.MESSAGE_RELEASED, queue=self.queue, count=len(kept)))
-        self.fetcher.finished()
+        self.fetcher.finished(keyed=any(held.message.key is not None for held in batch))
 
     def _count(self, held: Held, outcome: Outcome) -> None:
         match outcome.verdict:

@@ -168,7 +168,7 @@ class Worker:
     @asynccontextmanager
     async def _client_opened(self) -> AsyncIterator[bool]:
         """Open the client, waiting for its database if need be; one opened by others stays open."""
-        if self.client.database._durable is not None:  # noqa: SLF001
+        if self.client.database.is_open:
             yield True
             return
         opening = asyncio.create_task(self._open_patiently())

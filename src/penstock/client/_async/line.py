@@ -47,6 +47,8 @@ class Line:
                 raise errors.error_from_result(result, self._encoding)
             value = result.get_value(0, 0) if result.ntuples else None
         self.heard_at = monotonic()
+        # Waiting for the answer used up the bell: whoever rang meanwhile must still be heard.
+        self._doorbell.ring()
         return value
 
     async def rest(self, seconds: float) -> None:

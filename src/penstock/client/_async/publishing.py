@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock import errors
 from penstock.client import calls, staging
 from penstock.client._async.concurrency import monotonic, sleep
 from penstock.client._async.core import Core
 from penstock.client.iterating import batches_async
 from penstock.client.values import each, refuse
 from penstock.models import Published, PublishedMany
-from penstock.observe import Event, Name, emit
+from penstock.observe import Event, Name, emit, spans
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from psycopg import AsyncConnection
@@ -32,7 +34,7 @@ class Publishing(Core):
         topic: str,
         payload: Any,
         *,
-        headers: dict[str, Json] | None = None,
+        headers: Mapping[str, Json] | None = None,
         key: str | None = None,
         priority: int | None = None,
         delay: timedelta | None = None,
@@ -55,22 +57,23 @@ class Publishing(Core):
         refuse("delay", delay, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
         refuse("wait", wait, "connection", connection, "nobody sees it before you commit")
-        call = calls.publish(
-            topic,
-            payload,
-            headers=headers,
-            key=key,
-            priority=priority,
-            delay=delay,
-            deliver_after=deliver_after,
-            expires_after=expires_in,
-            expires_at=expires_at,
-            dedupe_key=dedupe_key,
-            dedupe_window=dedupe_window,
-            correlation_id=correlation_id,
-            tenant_id=tenant_id,
-        )
-        number = await self.run(call, connection=connection)
+        with spans.publishing(topic) as trace:
+            call = calls.publish(
+                topic,
+                payload,
+                headers=spans.joined(headers, trace),
+                key=key,
+                priority=priority,
+                delay=delay,
+                deliver_after=deliver_after,
+                expires_after=expires_in,
+                expires_at=expires_at,
+                dedupe_key=dedupe_key,
+                dedupe_window=dedupe_window,
+                correlation_id=correlation_id,
+                tenant_id=tenant_id,
+            )
+            number = await self.run(call, connection=connection)
         emit(Event(Name.MESSAGE_PUBLISHED, topic=topic, message_id=number))
         if wait is None:
             return Published(number)
@@ -81,7 +84,7 @@ class Publishing(Core):
         topic: str,
         payloads: Iterable[Any],
         *,
-        headers: dict[str, Json] | Sequence[dict[str, Json] | None] | None = None,
+        headers: Mapping[str, Json] | Sequence[Mapping[str, Json] | None] | None = None,
         keys: str | Sequence[str | None] | None = None,
         priorities: int | Sequence[int] | None = None,
         delays: timedelta | Sequence[timedelta | None] | None = None,
@@ -102,22 +105,24 @@ class Publishing(Core):
         refuse("delays", delays, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
         refuse("wait", wait, "connection", connection, "nobody sees them before you commit")
-        call = calls.publish_many(
-            topic,
-            list(payloads),
-            headers=each(headers),
-            keys=each(keys),
-            priorities=each(priorities),
-            delays=each(delays),
-            deliver_after=each(deliver_after),
-            expire_after=each(expires_in),
-            expires_at=each(expires_at),
-            dedupe_keys=each(dedupe_keys),
-            dedupe_window=dedupe_window,
-            correlation_ids=each(correlation_ids),
-            tenant_ids=each(tenant_ids),
-        )
-        ids = await self.run(call, connection=connection)
+        batch = list(payloads)
+        with spans.publishing(topic, len(batch)) as trace:
+            call = calls.publish_many(
+                topic,
+                batch,
+                headers=each(spans.joined_each(headers, trace)),
+                keys=each(keys),
+                priorities=each(priorities),
+                delays=each(delays),
+                deliver_after=each(deliver_after),
+                expire_after=each(expires_in),
+                expires_at=each(expires_at),
+                dedupe_keys=each(dedupe_keys),
+                dedupe_window=dedupe_window,
+                correlation_ids=each(correlation_ids),
+                tenant_ids=each(tenant_ids),
+            )
+            ids = await self.run(call, connection=connection)
         emit(Event(Name.MESSAGE_PUBLISHED, topic=topic, count=len(ids)))
         if wait is None:
             return PublishedMany(ids)
@@ -142,11 +147,12 @@ class Publishing(Core):
         published = 0
         async for batch in batches_async(payloads, batch_size):
             lines = staging.lines(batch)
+            copy = partial(_copy, topic=topic, lines=lines)
             if connection is None:
-                async with self.transaction() as own:
-                    await _copy(own, topic, lines)
+                await self.database.transact(copy, repeat=staging.repeat(lines))
             else:
-                await _copy(connection, topic, lines)
+                with errors.translated():
+                    await copy(connection)
             published += len(batch)
             emit(Event(Name.MESSAGE_PUBLISHED, topic=topic, count=len(batch)))
             if progress is not None:
@@ -176,7 +182,7 @@ class Publishing(Core):
 
 
 async def _copy(
-    connection: AsyncConnection[Any], topic: str, lines: Iterable[staging.Line]
+    connection: AsyncConnection[Any], *, topic: str, lines: Iterable[staging.Line]
 ) -> None:
     async with connection.cursor() as cursor:
         await cursor.execute("select penstock.create_stage()")

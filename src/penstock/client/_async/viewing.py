@@ -11,11 +11,11 @@ from penstock.client._async.temporary import TemporaryQueue
 from penstock.errors import UnknownName
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from penstock.models import BrowsedMessage, ClaimedMessage, Json
 
-_PAGE = 500
+PAGE = 500
 _REST = 5.0
 
 
@@ -24,15 +24,15 @@ class Viewing(Core):
 
     async def browse(
         self, queue: str, *, after: int = 0, key: str | None = None
-    ) -> AsyncIterator[BrowsedMessage]:
+    ) -> AsyncGenerator[BrowsedMessage]:
         """Every message that the queue is not done with, by id; of one key, if it is given."""
-        while page := await self.run(calls.browse(queue, after=after, page_size=_PAGE)):
+        while page := await self.run(calls.browse(queue, after=after, page_size=PAGE)):
             for message in page:
                 if key is None or message.key == key:
                     yield message
             after = page[-1].id
 
-    async def tail(self, name: str) -> AsyncIterator[ClaimedMessage]:
+    async def tail(self, name: str) -> AsyncGenerator[ClaimedMessage]:
         """Messages of a topic, or of a queue, as they come from now on; it ends when you leave it.
 
         It looks through a queue of its own, which lasts as long as the loop, so nobody misses any.

@@ -10,7 +10,7 @@ from penstock.client.rows import column, nothing, one
 from penstock.models import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from penstock.models import Json
@@ -29,7 +29,7 @@ def publish(
     *,
     delay: timedelta | None = None,
     deliver_after: datetime | None = None,
-    headers: dict[str, Json] | None = None,
+    headers: Mapping[str, Json] | None = None,
     key: str | None = None,
     priority: int | None = None,
     expires_after: timedelta | None = None,
@@ -68,7 +68,7 @@ def publish_many(
     *,
     delays: Sequence[timedelta | None] | None = None,
     deliver_after: Sequence[datetime | None] | None = None,
-    headers: Sequence[dict[str, Json] | None] | None = None,
+    headers: Sequence[Mapping[str, Json] | None] | None = None,
     keys: Sequence[str | None] | None = None,
     priorities: Sequence[int] | None = None,
     expire_after: Sequence[timedelta | None] | None = None,
