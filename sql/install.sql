@@ -55,6 +55,8 @@ begin;
 \ir internal/deliver.sql
 \ir internal/finish_message.sql
 \ir internal/deadlines.sql
+\ir internal/ack_singles.sql
+\ir internal/part_claims.sql
 \ir internal/make_fair.sql
 
 -- What people look at

@@ -4,12 +4,12 @@ language sql volatile as $$
     select least(p_cap, p_base * power(2, least(p_attempt - 1, 40))) * (1 - 0.2 * random())
 $$;
 
--- One more attempt at the end of a message's history; the last twenty are kept.
+-- One more attempt at the end of a message's history; the first and the last nineteen are kept.
 create or replace function penstock_data.add_attempt(
     p_history jsonb, p_attempt int, p_claimed_at timestamptz, p_ended_at timestamptz, p_outcome text, p_error text
 ) returns jsonb
 language sql immutable as $$
-    select case when jsonb_array_length(h.history) > 20 then h.history - 0 else h.history end
+    select case when jsonb_array_length(h.history) > 20 then h.history - 1 else h.history end
     from (select coalesce(p_history, '[]') || jsonb_build_object(
         'attempt', p_attempt, 'claimed_at', p_claimed_at, 'ended_at', p_ended_at, 'outcome', p_outcome, 'error', p_error) as history) h
 $$;

@@ -8,7 +8,7 @@ declare
 begin
     perform pgqs_data.require(p_request, 'TaskHandle');
     if pgqs_data.is_base64(v_text) then
-        v_handle := pgqs_data.as_json(convert_from(decode(v_text, 'base64'), 'LATIN1'));
+        v_handle := pgqs_data.as_json(encode(decode(v_text, 'base64'), 'escape'));
     end if;
     if not coalesce(v_handle ?& '{taskId,sourceArn}', false) then
         perform pgqs_data.fail('InvalidParameterValueException', 'Value for parameter TaskHandle is invalid.');

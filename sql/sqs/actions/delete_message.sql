@@ -4,10 +4,7 @@ language plpgsql as $$
 declare
     v_queue pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
 begin
-    if coalesce(p_request ->> 'ReceiptHandle', '') = '' then
-        perform pgqs_data.require(p_request, 'ReceiptHandle');
-    end if;
-    return pgqs_data.only_result(pgqs_data.delete(v_queue, array[p_request ->> 'ReceiptHandle']));
+    return pgqs_data.only_result(pgqs_data.delete(v_queue, array[coalesce(p_request ->> 'ReceiptHandle', '')]));
 end
 $$;
 

@@ -7,6 +7,7 @@ declare
     v_folder  text := pgqs.engine_queue(v_account, v_region, '');
     v_prefix  text := v_folder || coalesce(p_request ->> 'QueueNamePrefix', '');
     v_most    int := pgqs_data.page_size(p_request);
+    v_after   text := pgqs_data.page_start(p_request);
     v_names   text[];
 begin
     v_names := array(
@@ -14,7 +15,7 @@ begin
         from penstock_data.queues q
         where starts_with(q.name, v_prefix) and pgqs_data.is_valid_name(substr(q.name, length(v_folder) + 1))
           and (q.name not like '%.fifo' or q.ordering = 'fifo')
-          and substr(q.name, length(v_folder) + 1) collate "C" > pgqs_data.page_start(p_request)
+          and substr(q.name, length(v_folder) + 1) collate "C" > v_after
         order by q.name collate "C" limit v_most + 1);
     return pgqs_data.page('QueueUrls', v_names, v_most, v_account, v_region, p_request, p_context);
 end
@@ -44,7 +45,7 @@ begin
     elsif not pgqs_data.is_base64(v_token) then
         perform pgqs_data.raise(pgqs_data.invalid_value(left(v_token, 100), 'NextToken', 'It does not come from an earlier answer.'));
     end if;
-    return convert_from(decode(v_token, 'base64'), 'LATIN1');
+    return encode(decode(v_token, 'base64'), 'escape');
 end
 $$;
 

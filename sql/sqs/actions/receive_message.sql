@@ -5,8 +5,8 @@ language plpgsql as $$
 declare
     v_queue   pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
     v_fault   jsonb := pgqs_data.receive_fault(v_queue, p_request);
-    v_count   int := coalesce((p_request ->> 'MaxNumberOfMessages')::int, 1);
-    v_seconds int := coalesce((p_request ->> 'VisibilityTimeout')::int, v_queue.visibility_timeout);
+    v_count   int;
+    v_seconds int;
     v_again   text := case when v_queue.fifo then p_request ->> 'ReceiveRequestAttemptId' end;
     v_token   text := pgqs_data.new_token();
     v_repeat  jsonb;
@@ -15,6 +15,8 @@ begin
     if v_fault is not null then
         perform pgqs_data.raise(v_fault);
     end if;
+    v_count := coalesce((p_request ->> 'MaxNumberOfMessages')::int, 1);
+    v_seconds := coalesce((p_request ->> 'VisibilityTimeout')::int, v_queue.visibility_timeout);
     if v_again is not null then
         v_repeat := pgqs_data.repeat_receive(v_queue, v_again, v_seconds, p_request);
         if v_repeat is not null then
@@ -25,7 +27,7 @@ begin
         if v_queue.fifo then
             return '{}';
         end if;
-        perform pgqs_data.fail('OverLimit', 'The maximum number of in flight messages is reached: delete some, or let their visibility timeout pass.');
+        perform pgqs_data.raise(pgqs_data.over_limit());
     end if;
     v_messages := pgqs_data.claim(v_queue, v_token, v_seconds, v_count);
     if v_again is not null and v_messages <> '{}' then

@@ -2,24 +2,30 @@
 create or replace function pgqs_data.delete(p_queue pgqs_data.queue, p_handles text[]) returns jsonb[]
 language plpgsql as $$
 declare
-    v_parts text[];
-    v_ids   bigint[];
+    v_ids    bigint[];
     v_tokens text[];
-    v_done  bigint[] := '{}';
-    v_token text;
-    v_mine  bigint[];
+    v_done   bigint[] := '{}';
+    v_token  text;
+    v_mine   bigint[];
 begin
     select array_agg(h.parts[1]::bigint), array_agg(h.parts[3]) into v_ids, v_tokens
     from unnest(p_handles) as u(handle) cross join lateral (select pgqs_data.handle_parts(p_queue.id, u.handle) as parts) h;
 
+    -- Messages of many receives, one of each: claims of single messages end in one statement.
+    if v_tokens[1] is distinct from v_tokens[cardinality(v_tokens)] then
+        v_done := penstock_data.ack_singles(p_queue.engine_name, v_ids, v_tokens);
+    end if;
     -- As claims are kept, in the order of ids: a batch that is deleted as it was received is found by its key.
     for v_token, v_mine in
-        select u.token, array_agg(distinct u.id order by u.id) from unnest(v_ids, v_tokens) as u(id, token) where u.token is not null group by u.token
+        select u.token, array_agg(distinct u.id order by u.id) from unnest(v_ids, v_tokens) as u(id, token)
+        where u.token is not null and u.id <> all (v_done) group by u.token
     loop
         v_done := v_done || array(select penstock.ack_messages(p_queue.engine_name, v_mine, v_token));
     end loop;
     return array(
         select case
+            when u.handle = '' then jsonb_build_object('__error', pgqs_data.error('MissingRequiredParameterException',
+                'The request must contain the parameter ReceiptHandle.'))
             when u.id is null then jsonb_build_object('__error', pgqs_data.bad_handle(u.handle))
             when u.id = any (v_done) then '{}'
             else pgqs_data.delete_late(p_queue, u.handle, u.id) end

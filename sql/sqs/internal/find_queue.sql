@@ -16,21 +16,17 @@ language sql stable as $$
     where q.name = p_engine_name and (q.name not like '%.fifo' or q.ordering = 'fifo')
 $$;
 
--- The queue that a QueueUrl means.  Errors: QueueDoesNotExist.
-create or replace function pgqs_data.find_queue(p_url text, p_context jsonb) returns pgqs_data.queue
+-- The queue that a QueueUrl means; null when there is none.
+create or replace function pgqs_data.look_up(p_url text, p_context jsonb) returns pgqs_data.queue
 language plpgsql stable as $$
 declare
     v_place record;
-    v_queue pgqs_data.queue;
 begin
     select * into v_place from pgqs_data.locate(p_url, p_context);
     if pgqs_data.is_valid_name(v_place.name) then
-        v_queue := pgqs_data.queue_named(pgqs.engine_queue(v_place.account, v_place.region, v_place.name));
+        return pgqs_data.queue_named(pgqs.engine_queue(v_place.account, v_place.region, v_place.name));
     end if;
-    if v_queue.id is null then
-        perform pgqs_data.raise(pgqs_data.no_queue(p_context));
-    end if;
-    return v_queue;
+    return null;
 end
 $$;
 
@@ -44,11 +40,14 @@ $$;
 -- The queue of a request.  Errors: MissingParameter, QueueDoesNotExist.
 create or replace function pgqs_data.queue_of(p_request jsonb, p_context jsonb) returns pgqs_data.queue
 language plpgsql stable as $$
+declare
+    v_queue pgqs_data.queue := pgqs_data.look_up(p_request ->> 'QueueUrl', p_context);
 begin
-    if coalesce(p_request ->> 'QueueUrl', '') = '' then
+    if v_queue.id is null then
         perform pgqs_data.require(p_request, 'QueueUrl');
+        perform pgqs_data.raise(pgqs_data.no_queue(p_context));
     end if;
-    return pgqs_data.find_queue(p_request ->> 'QueueUrl', p_context);
+    return v_queue;
 end
 $$;
 

@@ -21,7 +21,7 @@ $$;
 create or replace function pgqs_data.handle_parts(p_queue_id bigint, p_handle text) returns text[]
 language sql immutable as $$
     select case when h ~ '^[A-Za-z0-9+/]+={0,2}$' and length(h) % 4 = 0 and length(h) <= 1024 then
-        regexp_match(convert_from(decode(h, 'base64'), 'LATIN1'), '^penstock:' || p_queue_id || ':(\d{1,18}):(\d{1,9}):([0-9a-f]{32})$') end
+        regexp_match(encode(decode(h, 'base64'), 'escape'), '^penstock:' || p_queue_id || ':(\d{1,18}):(\d{1,9}):([0-9a-f]{32})$') end
     from regexp_replace(p_handle, '\s', '', 'g') h
 $$;
 

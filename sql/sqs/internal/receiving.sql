@@ -66,6 +66,11 @@ language sql volatile as $$
     from pgqs_data.system s
 $$;
 
+create or replace function pgqs_data.over_limit() returns jsonb
+language sql stable as $$
+    select pgqs_data.error('OverLimit', 'The maximum number of in flight messages is reached: delete some, or let their visibility timeout pass.')
+$$;
+
 -- Claim messages for SQS.  Those received more often than the redrive policy allows go to the dead-letter queue instead,
 -- and others take their places.  Under the queue's claim lock from the first claim on.
 create or replace function pgqs_data.claim(p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int) returns pgqs_data.message[]
