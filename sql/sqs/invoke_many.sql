@@ -36,53 +36,67 @@ begin
 end
 $$;
 
--- ReceiveMessage for many: those who want the same visibility share one claim, filled in their order.  FIFO queues and
--- repeated receives are served one by one: a group must not be shared out.
+-- ReceiveMessage for many: those who want the same share one claim, filled in their order.  FIFO queues are served one by
+-- one, because a group must not be shared out.
 create or replace function pgqs_data.receive_many(p_queue pgqs_data.queue, p_requests jsonb[], p_contexts jsonb[]) returns jsonb[]
 language plpgsql as $$
 declare
-    v_answers  jsonb[] := array_fill('{}'::jsonb, array[cardinality(p_requests)]);
-    v_group    record;
-    v_token    text;
-    v_messages pgqs_data.message[];
-    v_shares   jsonb := '[]';
-    v_share    pgqs_data.message[];
+    v_answers jsonb[] := array_fill('{}'::jsonb, array[cardinality(p_requests)]);
+    v_group   record;
+    v_answer  jsonb;
+    v_place   int;
 begin
     for v_group in
-        select case when r.fault is null and not p_queue.fifo then coalesce((r.request ->> 'VisibilityTimeout')::int, p_queue.visibility_timeout) end as seconds,
-            sum(case when r.fault is null then coalesce((r.request ->> 'MaxNumberOfMessages')::int, 1) end)::int as count,
-            array_agg(r.place::int order by r.place) as places
+        select r.alike, array_agg(r.place::int order by r.place) as places,
+            case when bool_and(r.common) then array_agg(coalesce((r.request ->> 'MaxNumberOfMessages')::int, 1) order by r.place) end as counts
         from (
-            select u.request, u.place, pgqs_data.receive_fault(p_queue, u.request) as fault from unnest(p_requests) with ordinality as u(request, place)) r
-        group by 1 order by min(r.place)
+            select u.request, u.place, not p_queue.fifo and pgqs_data.receive_fault(p_queue, u.request) is null as common,
+                u.request - '{QueueUrl,MaxNumberOfMessages,WaitTimeSeconds}'::text[] as alike
+            from unnest(p_requests) with ordinality as u(request, place)) r
+        group by r.alike, r.common order by min(r.place)
     loop
-        if v_group.seconds is null or cardinality(v_group.places) = 1 then
+        if v_group.counts is null or cardinality(v_group.places) = 1 then
             for v_at in 1 .. cardinality(v_group.places) loop
                 v_answers[v_group.places[v_at]] := pgqs_data.try('ReceiveMessage', p_requests[v_group.places[v_at]], p_contexts[v_group.places[v_at]]);
             end loop;
-            continue;
-        end if;
-        if pgqs_data.is_over_limit(p_queue.id) then
-            for v_at in 1 .. cardinality(v_group.places) loop
-                v_answers[v_group.places[v_at]] := jsonb_build_object('__error', pgqs_data.over_limit());
+        else
+            for v_place, v_answer in
+                select a.place, a.answer from pgqs_data.receive_shared(p_queue, v_group.alike, v_group.counts) with ordinality as a(answer, place)
+            loop
+                v_answers[v_group.places[v_place]] := v_answer;
             end loop;
-            continue;
-        end if;
-        v_token := pgqs_data.new_token();
-        v_messages := pgqs_data.claim(p_queue, v_token, v_group.seconds, v_group.count);
-        v_shares := '[]';
-        for v_at in 1 .. cardinality(v_group.places) loop
-            exit when v_messages = '{}';
-            v_share := v_messages[:coalesce((p_requests[v_group.places[v_at]] ->> 'MaxNumberOfMessages')::int, 1)];
-            v_messages := v_messages[cardinality(v_share) + 1:];
-            v_shares := v_shares || jsonb_build_array((select jsonb_agg(m.id) from unnest(v_share) m));
-            v_answers[v_group.places[v_at]] := pgqs_data.receive_answer(p_queue, v_token, v_share, p_requests[v_group.places[v_at]]);
-        end loop;
-        if jsonb_array_length(v_shares) > 1 then
-            perform penstock_data.part_claims(p_queue.id, v_token, v_shares);
         end if;
     end loop;
     return v_answers;
+end
+$$;
+
+-- One claim for several receives that want the same, but for how many.
+create or replace function pgqs_data.receive_shared(p_queue pgqs_data.queue, p_request jsonb, p_counts int[]) returns setof jsonb
+language plpgsql as $$
+declare
+    v_token    text := pgqs_data.new_token();
+    v_messages jsonb[];
+    v_share    jsonb[];
+    v_sizes    int[] := '{}';
+begin
+    if pgqs_data.is_over_limit(p_queue) then
+        return query select jsonb_build_object('__error', pgqs_data.over_limit()) from unnest(p_counts);
+        return;
+    end if;
+    v_messages := array(select jsonb_array_elements(pgqs_data.receive(
+        p_queue, v_token, coalesce((p_request ->> 'VisibilityTimeout')::int, p_queue.visibility_timeout), (select sum(c) from unnest(p_counts) c)::int,
+        pgqs_data.wanted_names(p_request), pgqs_data.texts_of(p_request, 'MessageAttributeNames'))));
+    for v_at in 1 .. cardinality(p_counts) loop
+        exit when v_messages = '{}';
+        v_share := v_messages[:p_counts[v_at]];
+        v_messages := v_messages[cardinality(v_share) + 1:];
+        v_sizes := v_sizes || cardinality(v_share);
+        return next jsonb_build_object('Messages', to_jsonb(v_share));
+    end loop;
+    if cardinality(v_sizes) > 1 then
+        perform penstock_data.part_claims(p_queue.id, v_token, v_sizes);
+    end if;
 end
 $$;
 

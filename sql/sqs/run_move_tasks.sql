@@ -38,12 +38,13 @@ begin
     elsif v_allowed = 0 then
         return 0;
     end if;
-    v_source.max_receive_count := null;
-    v_messages := pgqs_data.claim(v_source, v_token, 30, v_allowed);
+    v_messages := array(
+        select (c.message_id, c.payload, c.headers, c.key, c.delivery_attempts, c.published_at, c.vt)::pgqs_data.message
+        from penstock.consume_messages_batch(v_source.engine_name, v_token, 30, v_allowed) c);
     for v_origin, v_group in
         select coalesce(p_task.destination_arn, u.headers -> 'sqs' ->> 'source'),
-            array_agg((u.id, u.payload, u.headers, u.key, u.attempt, u.published_at, u.first_at, u.claimed_at)::pgqs_data.message order by u.place)
-        from unnest(v_messages) with ordinality as u(id, payload, headers, key, attempt, published_at, first_at, claimed_at, place)
+            array_agg((u.id, u.payload, u.headers, u.key, u.attempt, u.published_at, u.claimed_at)::pgqs_data.message order by u.place)
+        from unnest(v_messages) with ordinality as u(id, payload, headers, key, attempt, published_at, claimed_at, place)
         group by 1
     loop
         v_goal := pgqs_data.queue_named(pgqs_data.engine_queue_of_arn(v_origin));
@@ -61,7 +62,7 @@ begin
             update pgqs_data.move_tasks t set moved = t.moved + cardinality(v_group) where t.id = p_task.id;
         end if;
     end loop;
-    if coalesce(cardinality(v_messages), 0) < v_allowed then
+    if cardinality(v_messages) < v_allowed then
         update pgqs_data.move_tasks t set status = 'COMPLETED' where t.id = p_task.id and t.status = 'RUNNING';
     end if;
     return (select t.moved - p_task.moved from pgqs_data.move_tasks t where t.id = p_task.id);

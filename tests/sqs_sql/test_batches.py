@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sqs_sql.caller import Sqs
 from tests.sqs_sql.digests import attributes_md5, text
+
+if TYPE_CHECKING:
+    from tests.sqs_sql.caller import Sqs
 
 ACTIONS = ["SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch"]
 
@@ -159,8 +161,10 @@ def test_a_batch_without_a_group_fails_as_a_whole_on_a_fifo_queue(sqs: Sqs) -> N
         ("MessageGroupId", "The request must contain the parameter MessageGroupId."),
         (
             "MessageDeduplicationId",
-            "The queue should either have ContentBasedDeduplication enabled "
-            "or MessageDeduplicationId provided explicitly",
+            (
+                "The queue should either have ContentBasedDeduplication enabled "
+                "or MessageDeduplicationId provided explicitly"
+            ),
         ),
     ):
         bad = {key: value for key, value in good.items() if key != missing} | {"Id": "b"}

@@ -243,6 +243,9 @@ def test_handles_of_tasks_are_checked(q: Sqs) -> None:
     source = q.refusal(
         "CancelMessageMoveTask", TaskHandle=handle(taskId="x", sourceArn=ARN + "none")
     )
-    assert source.message == "The resource that you specified for the SourceArn parameter doesn't exist."
+    assert (
+        source.message
+        == "The resource that you specified for the SourceArn parameter doesn't exist."
+    )
     task = q.refusal("CancelMessageMoveTask", TaskHandle=handle(taskId="x", sourceArn=SOURCE))
     assert (task.code, task.message) == ("ResourceNotFoundException", "Task does not exist.")

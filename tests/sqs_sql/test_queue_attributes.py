@@ -103,12 +103,13 @@ def test_a_fifo_queue_stays_one(sqs: Sqs) -> None:
     sqs.create("q.fifo")
 
     sqs.set("q.fifo", FifoQueue="true")
-    refusal = sqs.refusal("SetQueueAttributes", QueueUrl="q.fifo", Attributes={"FifoQueue": "false"})
+    refusal = sqs.refusal(
+        "SetQueueAttributes", QueueUrl="q.fifo", Attributes={"FifoQueue": "false"}
+    )
 
     assert refusal.code == "InvalidAttributeValue"
     assert refusal.message == (
-        "Invalid value for the parameter FifoQueue. "
-        "Reason: Modifying queue type is not supported."
+        "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported."
     )
 
 
@@ -159,7 +160,9 @@ def test_a_refused_change_changes_nothing(sqs: Sqs) -> None:
     sqs.create("q")
 
     sqs.refusal(
-        "SetQueueAttributes", QueueUrl="q", Attributes={"DelaySeconds": "1", "VisibilityTimeout": "x"}
+        "SetQueueAttributes",
+        QueueUrl="q",
+        Attributes={"DelaySeconds": "1", "VisibilityTimeout": "x"},
     )
 
     assert sqs.attributes()["DelaySeconds"] == "0"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures import clock
-from tests.sqs_sql.caller import Sqs
+
+if TYPE_CHECKING:
+    from tests.sqs_sql.caller import Sqs
 
 NONSENSE = ["x", "?", "AAAA", base64.b64encode(b"penstock:1:2:3:4").decode(), "a" * 2000]
 

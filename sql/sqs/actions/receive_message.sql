@@ -3,38 +3,45 @@
 create or replace function pgqs_data.receive_message(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$
 declare
-    v_queue   pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
-    v_fault   jsonb := pgqs_data.receive_fault(v_queue, p_request);
-    v_count   int;
-    v_seconds int;
-    v_again   text := case when v_queue.fifo then p_request ->> 'ReceiveRequestAttemptId' end;
-    v_token   text := pgqs_data.new_token();
-    v_repeat  jsonb;
-    v_messages pgqs_data.message[];
+    v_queue    pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
+    v_fault    jsonb := pgqs_data.receive_fault(v_queue, p_request);
+    v_seconds  int;
+    v_again    text := case when v_queue.fifo then p_request ->> 'ReceiveRequestAttemptId' end;
+    v_token    text := pgqs_data.new_token();
+    v_messages jsonb;
 begin
     if v_fault is not null then
         perform pgqs_data.raise(v_fault);
     end if;
-    v_count := coalesce((p_request ->> 'MaxNumberOfMessages')::int, 1);
     v_seconds := coalesce((p_request ->> 'VisibilityTimeout')::int, v_queue.visibility_timeout);
     if v_again is not null then
-        v_repeat := pgqs_data.repeat_receive(v_queue, v_again, v_seconds, p_request);
-        if v_repeat is not null then
-            return v_repeat;
+        v_messages := pgqs_data.repeat_receive(v_queue, v_again, v_seconds, p_request);
+        if v_messages is not null then
+            return jsonb_build_object('Messages', v_messages);
         end if;
     end if;
-    if pgqs_data.is_over_limit(v_queue.id) then
+    if pgqs_data.is_over_limit(v_queue) then
         if v_queue.fifo then
             return '{}';
         end if;
         perform pgqs_data.raise(pgqs_data.over_limit());
     end if;
-    v_messages := pgqs_data.claim(v_queue, v_token, v_seconds, v_count);
-    if v_again is not null and v_messages <> '{}' then
-        perform pgqs_data.remember_receive(v_queue.id, v_again, v_token, v_messages);
+    v_messages := pgqs_data.receive(v_queue, v_token, v_seconds, coalesce((p_request ->> 'MaxNumberOfMessages')::int, 1),
+        pgqs_data.wanted_names(p_request), pgqs_data.texts_of(p_request, 'MessageAttributeNames'));
+    if v_messages is null then
+        return '{}';
+    elsif v_again is not null then
+        perform pgqs_data.remember_receive(v_queue.id, v_again, v_token);
     end if;
-    return pgqs_data.receive_answer(v_queue, v_token, v_messages, p_request);
+    return jsonb_build_object('Messages', v_messages);
 end
+$$;
+
+-- The system attributes that a receive asks for, under the old name and the new one.
+create or replace function pgqs_data.wanted_names(p_request jsonb) returns text[]
+language sql immutable as $$
+    select case when p_request ?| '{AttributeNames,MessageSystemAttributeNames}'
+        then pgqs_data.texts_of(p_request, 'AttributeNames') || pgqs_data.texts_of(p_request, 'MessageSystemAttributeNames') else '{}' end
 $$;
 
 -- What is wrong with the arguments of a receive; null when nothing is.
@@ -59,26 +66,5 @@ begin
             pgqs_data.invalid_value(left(v_again, 128), 'ReceiveRequestAttemptId',
                 'ReceiveRequestAttemptId can only include alphanumeric and punctuation characters. 1 to 128 in length.')
     end;
-end
-$$;
-
--- The answer to a receive.
-create or replace function pgqs_data.receive_answer(p_queue pgqs_data.queue, p_token text, p_messages pgqs_data.message[], p_request jsonb)
-returns jsonb
-language plpgsql as $$
-declare
-    v_names   text[];
-    v_filters text[];
-begin
-    if p_messages = '{}' then
-        return '{}';
-    end if;
-    v_names := pgqs_data.texts_of(p_request, 'AttributeNames') || pgqs_data.texts_of(p_request, 'MessageSystemAttributeNames');
-    v_filters := pgqs_data.texts_of(p_request, 'MessageAttributeNames');
-    return jsonb_build_object('Messages', (
-        select jsonb_agg(pgqs_data.received(p_queue, s.id, p_token, m.message, v_names, v_filters) order by m.place)
-        from (select u.place, (u.id, u.payload, u.headers, u.key, u.attempt, u.published_at, u.first_at, u.claimed_at)::pgqs_data.message as message
-              from unnest(p_messages) with ordinality as u(id, payload, headers, key, attempt, published_at, first_at, claimed_at, place)) m
-        cross join pgqs_data.system s));
 end
 $$;

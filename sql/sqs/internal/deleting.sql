@@ -11,8 +11,11 @@ begin
     select array_agg(h.parts[1]::bigint), array_agg(h.parts[3]) into v_ids, v_tokens
     from unnest(p_handles) as u(handle) cross join lateral (select pgqs_data.handle_parts(p_queue.id, u.handle) as parts) h;
 
-    -- Messages of many receives, one of each: claims of single messages end in one statement.
-    if v_tokens[1] is distinct from v_tokens[cardinality(v_tokens)] then
+    -- Messages that were received one by one end in one statement.
+    if cardinality(p_handles) > 1 and (v_tokens[1] is distinct from v_tokens[cardinality(v_tokens)] or exists (
+        select from penstock_data.claims c
+        where c.queue_id = p_queue.id and c.token = v_tokens[1] and c.first_id = v_ids[1] and cardinality(c.message_ids) = 1
+    )) then
         v_done := penstock_data.ack_singles(p_queue.engine_name, v_ids, v_tokens);
     end if;
     -- As claims are kept, in the order of ids: a batch that is deleted as it was received is found by its key.

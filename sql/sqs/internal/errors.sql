@@ -39,7 +39,7 @@ $$;
 
 -- A parameter that is a whole number, given as a number or as digits; null when it is absent.
 create or replace function pgqs_data.integer_of(p_request jsonb, p_parameter text) returns bigint
-language plpgsql as $$
+language plpgsql immutable as $$
 declare
     v_text text := p_request ->> p_parameter;
 begin
@@ -54,7 +54,7 @@ $$;
 
 -- The elements of a list parameter as texts; an empty array when it is absent.
 create or replace function pgqs_data.texts_of(p_request jsonb, p_parameter text) returns text[]
-language plpgsql as $$
+language plpgsql immutable as $$
 declare
     v_list jsonb := p_request -> p_parameter;
 begin
@@ -69,7 +69,7 @@ $$;
 
 -- A map parameter; an empty object when it is absent.
 create or replace function pgqs_data.map_of(p_request jsonb, p_parameter text) returns jsonb
-language plpgsql as $$
+language plpgsql immutable as $$
 declare
     v_map jsonb := p_request -> p_parameter;
 begin

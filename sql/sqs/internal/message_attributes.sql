@@ -1,28 +1,34 @@
 -- The MD5 of message attributes: of each in the order of their names the name, the type, a byte for the kind of value and
 -- the value, each but the kind with its length before it.
 create or replace function pgqs_data.attributes_md5(p_attributes jsonb) returns text
-language sql immutable as $$
-    select md5(string_agg(
-        int4send(octet_length(a.name)) || a.name
-        || int4send(octet_length(a.type)) || a.type
-        || case when a.binary then '\x02'::bytea else '\x01'::bytea end
-        || int4send(octet_length(a.value)) || a.value,
-        '' order by a.key collate "C"))
-    from (
-        select e.key, convert_to(e.key, 'UTF8') as name, convert_to(e.value ->> 'DataType', 'UTF8') as type,
-            e.value ->> 'DataType' like 'Binary%' as binary,
-            case when e.value ->> 'DataType' like 'Binary%' then decode(e.value ->> 'BinaryValue', 'base64')
-                else convert_to(e.value ->> 'StringValue', 'UTF8') end as value
-        from jsonb_each(p_attributes) e
-    ) a
+language plpgsql immutable as $$
+begin
+    return (
+        select md5(string_agg(
+            int4send(octet_length(a.name)) || a.name
+            || int4send(octet_length(a.type)) || a.type
+            || case when a.binary then '\x02'::bytea else '\x01'::bytea end
+            || int4send(octet_length(a.value)) || a.value,
+            '' order by a.key collate "C"))
+        from (
+            select e.key, convert_to(e.key, 'UTF8') as name, convert_to(e.value ->> 'DataType', 'UTF8') as type,
+                e.value ->> 'DataType' like 'Binary%' as binary,
+                case when e.value ->> 'DataType' like 'Binary%' then decode(e.value ->> 'BinaryValue', 'base64')
+                    else convert_to(e.value ->> 'StringValue', 'UTF8') end as value
+            from jsonb_each(p_attributes) e
+        ) a);
+end
 $$;
 
 -- How many bytes message attributes add to their message: names, types and values.
 create or replace function pgqs_data.attributes_size(p_attributes jsonb) returns int
-language sql immutable as $$
-    select coalesce(sum(octet_length(e.key) + octet_length(e.value ->> 'DataType') + case when e.value ->> 'DataType' like 'Binary%'
-        then octet_length(decode(e.value ->> 'BinaryValue', 'base64')) else octet_length(e.value ->> 'StringValue') end), 0)::int
-    from jsonb_each(p_attributes) e
+language plpgsql immutable as $$
+begin
+    return (
+        select coalesce(sum(octet_length(e.key) + octet_length(e.value ->> 'DataType') + case when e.value ->> 'DataType' like 'Binary%'
+            then octet_length(decode(e.value ->> 'BinaryValue', 'base64')) else octet_length(e.value ->> 'StringValue') end), 0)
+        from jsonb_each(p_attributes) e);
+end
 $$;
 
 -- The characters that SQS does not carry.
@@ -140,20 +146,24 @@ $$;
 
 -- Those message attributes that the filters of a receive name: exact, 'prefix.*', '.*' or 'All'.  Null when none is.
 create or replace function pgqs_data.chosen_attributes(p_attributes jsonb, p_filters text[]) returns jsonb
-language sql immutable as $$
-    select case when p_filters && '{All,.*}' then nullif(p_attributes, '{}') else (
+language plpgsql immutable as $$
+begin
+    return case when p_filters && '{All,.*}' then nullif(p_attributes, '{}') else (
         select jsonb_object_agg(e.key, e.value)
         from jsonb_each(p_attributes) e
         where e.key = any (p_filters)
-           or exists (select from unnest(p_filters) f where f like '%.*' and starts_with(e.key, left(f, -2)))) end
+           or exists (select from unnest(p_filters) f where f like '%.*' and starts_with(e.key, left(f, -2)))) end;
+end
 $$;
 
 -- The message attributes of a stored message: those sent through SQS, and the engine's other headers that can be one.
 create or replace function pgqs_data.stored_attributes(p_headers jsonb) returns jsonb
-language sql immutable as $$
-    select coalesce(p_headers -> 'sqs' -> 'attributes', '{}') || coalesce((
+language plpgsql immutable as $$
+begin
+    return coalesce(p_headers -> 'sqs' -> 'attributes', '{}') || coalesce((
         select jsonb_object_agg(e.key, jsonb_build_object('DataType', case jsonb_typeof(e.value) when 'number' then 'Number' else 'String' end,
             'StringValue', e.value #>> '{}'))
         from jsonb_each(p_headers - 'sqs') e
-        where jsonb_typeof(e.value) in ('string', 'number') and e.value #>> '{}' <> '' and pgqs_data.attribute_name_fault(e.key) is null), '{}')
+        where jsonb_typeof(e.value) in ('string', 'number') and e.value #>> '{}' <> '' and pgqs_data.attribute_name_fault(e.key) is null), '{}');
+end
 $$;

@@ -14,7 +14,7 @@ comment on function pgqs.engine_queue(text, text, text) is 'The name of the engi
 -- Is this a name that SQS allows?
 create or replace function pgqs_data.is_valid_name(p_name text) returns boolean
 language sql immutable as $$
-    select char_length(p_name) <= 80 and p_name ~ '^[A-Za-z0-9_-]+(\.fifo)?$'
+    select char_length(p_name) <= 80 and p_name ~ '^[A-Za-z0-9_-]+(?:\.fifo)?$'
 $$;
 
 -- Which queue a QueueUrl means: a URL of any form, a path, or a bare name.  What it does not say comes from the context.

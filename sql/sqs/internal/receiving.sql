@@ -4,66 +4,77 @@ language sql immutable as $$
     select case when jsonb_typeof(p_payload) = 'string' then p_payload #>> '{}' else p_payload::text end
 $$;
 
--- The system attributes of a received message that were asked for; null when none was.
-create or replace function pgqs_data.system_attributes(p_queue pgqs_data.queue, p_message pgqs_data.message, p_names text[]) returns jsonb
-language sql immutable as $$
-    select jsonb_object_agg(e.key, e.value)
-    from jsonb_each_text(jsonb_build_object(
-        'SenderId', coalesce(p_message.headers -> 'sqs' ->> 'sender', p_queue.account),
-        'SentTimestamp', pgqs_data.milliseconds(p_message.published_at),
-        'ApproximateReceiveCount', (p_message.attempt + coalesce((p_message.headers -> 'sqs' ->> 'count')::int, 0))::text,
-        'ApproximateFirstReceiveTimestamp', coalesce(p_message.headers -> 'sqs' ->> 'first', pgqs_data.milliseconds(p_message.first_at)),
-        'SequenceNumber', case when p_queue.fifo then pgqs_data.sequence_number(p_message.id) end,
-        'MessageDeduplicationId', p_message.headers -> 'sqs' ->> 'dedup',
-        'MessageGroupId', p_message.key,
-        'AWSTraceHeader', p_message.headers -> 'sqs' ->> 'trace',
-        'DeadLetterQueueSourceArn', p_message.headers -> 'sqs' ->> 'source')) e
-    where e.value is not null and ('All' = any (p_names) or e.key = any (p_names))
+-- When a claimed message was claimed first, from the history in its present claim; null: now.  Volatile, so that it sees
+-- the claim that the calling statement has just made.
+create or replace function pgqs_data.first_claim(p_queue_id bigint, p_token text, p_id bigint) returns timestamptz
+language plpgsql as $$
+begin
+    return (
+        select (c.histories -> p_id::text -> 0 ->> 'claimed_at')::timestamptz
+        from penstock_data.claims c where c.queue_id = p_queue_id and c.token = p_token and c.histories ? p_id::text limit 1);
+end
 $$;
 
--- A received message as SQS shows it.
-create or replace function pgqs_data.received(
-    p_queue pgqs_data.queue, p_system uuid, p_token text, p_message pgqs_data.message, p_names text[], p_filters text[]
-) returns jsonb
-language plpgsql immutable as $$
+-- The system attributes of a received message that were asked for, and its message attributes, as parts of the answer.
+create or replace function pgqs_data.extras(p_queue pgqs_data.queue, p_token text, p_message pgqs_data.message, p_names text[], p_filters text[])
+returns jsonb
+language plpgsql as $$
 declare
-    v_body       text := pgqs_data.body_of(p_message.payload);
-    v_answer     jsonb;
-    v_attributes jsonb;
+    v_sqs    jsonb := p_message.headers -> 'sqs';
+    v_system jsonb;
+    v_user   jsonb;
 begin
-    v_answer := jsonb_build_object(
-        'MessageId', coalesce(p_message.headers -> 'sqs' ->> 'id', pgqs_data.message_uuid(p_system, p_message.id)),
-        'ReceiptHandle', pgqs_data.receipt_handle(p_queue.id, p_message.id, p_message.attempt, p_token),
-        'MD5OfBody', md5(v_body), 'Body', v_body);
     if p_names <> '{}' then
-        v_attributes := pgqs_data.system_attributes(p_queue, p_message, p_names);
-        if v_attributes is not null then
-            v_answer := v_answer || jsonb_build_object('Attributes', v_attributes);
+        v_system := jsonb_strip_nulls(jsonb_build_object(
+            'SenderId', coalesce(v_sqs ->> 'sender', p_queue.account),
+            'SentTimestamp', pgqs_data.milliseconds(p_message.published_at),
+            'ApproximateReceiveCount', (p_message.attempt + coalesce((v_sqs ->> 'count')::int, 0))::text,
+            'ApproximateFirstReceiveTimestamp', coalesce(v_sqs ->> 'first', pgqs_data.milliseconds(case when p_message.attempt = 1
+                then p_message.claimed_at else coalesce(pgqs_data.first_claim(p_queue.id, p_token, p_message.id), p_message.claimed_at) end)),
+            'SequenceNumber', case when p_queue.fifo then pgqs_data.sequence_number(p_message.id) end,
+            'MessageDeduplicationId', v_sqs ->> 'dedup',
+            'MessageGroupId', p_message.key,
+            'AWSTraceHeader', v_sqs ->> 'trace',
+            'DeadLetterQueueSourceArn', v_sqs ->> 'source'));
+        if 'All' <> all (p_names) then
+            v_system := (select jsonb_object_agg(e.key, e.value) from jsonb_each(v_system) e where e.key = any (p_names));
         end if;
     end if;
     if p_filters <> '{}' and p_message.headers is not null then
-        v_attributes := pgqs_data.chosen_attributes(pgqs_data.stored_attributes(p_message.headers), p_filters);
-        if v_attributes is not null then
-            v_answer := v_answer || jsonb_build_object(
-                'MessageAttributes', v_attributes, 'MD5OfMessageAttributes', pgqs_data.attributes_md5(v_attributes));
-        end if;
+        v_user := pgqs_data.chosen_attributes(pgqs_data.stored_attributes(p_message.headers), p_filters);
     end if;
-    return v_answer;
+    return jsonb_strip_nulls(jsonb_build_object('Attributes', v_system, 'MessageAttributes', v_user,
+        'MD5OfMessageAttributes', case when v_user is not null then pgqs_data.attributes_md5(v_user) end));
 end
+$$;
+
+-- A received message as SQS shows it.  Part of the calling statement, for the sake of speed.
+create or replace function pgqs_data.received(p_queue pgqs_data.queue, p_token text, p_message pgqs_data.message, p_names text[], p_filters text[])
+returns jsonb
+language sql as $$
+    select jsonb_build_object(
+            'MessageId', coalesce((p_message).headers -> 'sqs' ->> 'id', pgqs_data.message_uuid((p_queue).system_id, (p_message).id)),
+            'ReceiptHandle', pgqs_data.receipt_handle((p_queue).id, (p_message).id, (p_message).attempt, p_token),
+            'MD5OfBody', md5(pgqs_data.body_of((p_message).payload)), 'Body', pgqs_data.body_of((p_message).payload))
+        || case when p_names <> '{}' or p_filters <> '{}' then pgqs_data.extras(p_queue, p_token, p_message, p_names, p_filters) else '{}' end
 $$;
 
 -- A token that nobody had before: 32 hexadecimal digits.
 create or replace function pgqs_data.new_token() returns text
 language sql volatile as $$ select replace(gen_random_uuid()::text, '-', '') $$;
 
--- Does a queue have as many messages in flight as SQS allows?  Counting costs as much as there are, so of many claims
+-- Does a queue have as many messages in flight as SQS allows?  Counting costs as much as there are, so of many receives
 -- only some count.
-create or replace function pgqs_data.is_over_limit(p_queue_id bigint) returns boolean
-language sql volatile as $$
-    select case when s.max_in_flight <= 1000 or random() < 0.01 then (
-        select coalesce(sum(cardinality(c.message_ids)), 0) >= s.max_in_flight
-        from penstock_data.claims c where c.queue_id = p_queue_id and c.deadline > '-infinity' and c.deadline > penstock_data.clock()) end is true
-    from pgqs_data.system s
+create or replace function pgqs_data.is_over_limit(p_queue pgqs_data.queue) returns boolean
+language plpgsql as $$
+begin
+    if p_queue.max_in_flight > 1000 and random() > 0.01 then
+        return false;
+    end if;
+    return (
+        select coalesce(sum(cardinality(c.message_ids)), 0) >= p_queue.max_in_flight
+        from penstock_data.claims c where c.queue_id = p_queue.id and c.deadline > '-infinity' and c.deadline > penstock_data.clock());
+end
 $$;
 
 create or replace function pgqs_data.over_limit() returns jsonb
@@ -71,55 +82,39 @@ language sql stable as $$
     select pgqs_data.error('OverLimit', 'The maximum number of in flight messages is reached: delete some, or let their visibility timeout pass.')
 $$;
 
--- Claim messages for SQS.  Those received more often than the redrive policy allows go to the dead-letter queue instead,
--- and others take their places.  Under the queue's claim lock from the first claim on.
-create or replace function pgqs_data.claim(p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int) returns pgqs_data.message[]
+-- Receive messages: claim them and show them as SQS does, a JSON array, null when there are none.  Those received more
+-- often than the redrive policy allows go to the dead-letter queue instead, and others take their places.
+-- Locks: the queue's claim lock.
+create or replace function pgqs_data.receive(p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int, p_names text[], p_filters text[])
+returns jsonb
 language plpgsql as $$
 declare
     c_rounds   constant int := 100;
-    v_now      timestamptz;
-    v_messages pgqs_data.message[] := '{}';
-    v_claimed  pgqs_data.message[];
+    c_most     constant int := 2147483647;
+    v_received jsonb;
     v_worn     pgqs_data.message[];
+    v_answer   jsonb;
 begin
     for v_round in 1 .. c_rounds loop
-        select array_agg((c.message_id, c.payload, c.headers, c.key, c.delivery_attempts, c.published_at,
-                c.vt - make_interval(secs => p_seconds), c.vt - make_interval(secs => p_seconds))::pgqs_data.message)
-        into v_claimed
-        from penstock.consume_messages_batch(p_queue.engine_name, p_token, p_seconds, p_count - cardinality(v_messages)) c;
-        exit when v_claimed is null;
-        if p_queue.max_receive_count is not null then
-            v_worn := array(select m from unnest(v_claimed) m where m.attempt > p_queue.max_receive_count);
-            if v_worn <> '{}' and pgqs_data.redrive(p_queue, p_token, v_worn) then
-                v_messages := v_messages || array(select m from unnest(v_claimed) m where m.attempt <= p_queue.max_receive_count);
-                continue when cardinality(v_messages) < p_count;
-                exit;
-            end if;
+        select
+            jsonb_agg(pgqs_data.received(p_queue, p_token, m.message, p_names, p_filters)) filter (where (m.message).attempt <= coalesce(p_queue.max_receive_count, c_most)),
+            array_agg(m.message) filter (where (m.message).attempt > p_queue.max_receive_count)
+        into v_received, v_worn
+        from (
+            select (c.message_id, c.payload, c.headers, c.key, c.delivery_attempts, c.published_at, c.vt - make_interval(secs => p_seconds))::pgqs_data.message as message
+            from penstock.consume_messages_batch(p_queue.engine_name, p_token, p_seconds, p_count - coalesce(jsonb_array_length(v_answer), 0)) c
+            offset 0) m;
+        if v_worn is not null and not pgqs_data.redrive(p_queue, p_token, v_worn) then
+            -- The dead-letter queue is gone: they are delivered as if there were no policy.
+            v_received := coalesce(v_received, '[]') || (
+                select jsonb_agg(pgqs_data.received(p_queue, p_token, m, p_names, p_filters)) from unnest(v_worn) m);
+            v_worn := null;
         end if;
-        v_messages := v_messages || v_claimed;
-        exit;
+        if v_received is not null then
+            v_answer := coalesce(v_answer, '[]') || v_received;
+        end if;
+        exit when v_worn is null or jsonb_array_length(v_answer) >= p_count;
     end loop;
-    return pgqs_data.with_first_claims(p_queue.id, p_token, v_messages);
-end
-$$;
-
--- The moment of each message's first claim, from the history in its present one.
-create or replace function pgqs_data.with_first_claims(p_queue_id bigint, p_token text, p_messages pgqs_data.message[])
-returns pgqs_data.message[]
-language plpgsql as $$
-declare
-    v_histories jsonb;
-begin
-    if not exists (select from unnest(p_messages) m where m.attempt > 1) then
-        return p_messages;
-    end if;
-    select jsonb_object_agg(h.key, h.value -> 0 -> 'claimed_at') into v_histories
-    from penstock_data.claims c cross join lateral jsonb_each(c.histories) h
-    where c.queue_id = p_queue_id and c.token = p_token;
-    return array(
-        select (m.id, m.payload, m.headers, m.key, m.attempt, m.published_at,
-            coalesce((v_histories ->> m.id::text)::timestamptz, m.first_at), m.claimed_at)::pgqs_data.message
-        from unnest(p_messages) with ordinality as m(id, payload, headers, key, attempt, published_at, first_at, claimed_at, place)
-        order by m.place);
+    return v_answer;
 end
 $$;

@@ -2,24 +2,24 @@
 create or replace function pgqs_data.redrive(p_queue pgqs_data.queue, p_token text, p_messages pgqs_data.message[]) returns boolean
 language plpgsql as $$
 declare
-    v_target pgqs_data.queue := pgqs_data.queue_named(pgqs_data.engine_queue_of_arn(p_queue.redrive_target));
-    v_system uuid := (select s.id from pgqs_data.system s);
-    v_arn    text := pgqs_data.arn(p_queue.account, p_queue.region, p_queue.name);
+    v_target  pgqs_data.queue := pgqs_data.queue_named(pgqs_data.engine_queue_of_arn(p_queue.redrive_target));
+    v_headers jsonb[];
 begin
     if v_target.id is null then
         return false;
     end if;
-    p_messages := pgqs_data.with_first_claims(p_queue.id, p_token, p_messages);
-    perform pgqs_data.take_out(p_queue.id, p_token, array(select m.id from unnest(p_messages) m), 'moved to ' || p_queue.redrive_target);
-    perform pgqs_data.put_into(v_target, p_messages, array(
-        -- It keeps its id, its first receive and its count; the receive that came too late does not count.
+    -- It keeps its id, its first receive and its count; the receive that came too late does not count.
+    v_headers := array(
         select coalesce(m.headers, '{}') || jsonb_build_object('sqs', coalesce(m.headers -> 'sqs', '{}') || jsonb_strip_nulls(jsonb_build_object(
-            'id', coalesce(m.headers -> 'sqs' ->> 'id', pgqs_data.message_uuid(v_system, m.id)),
-            'source', v_arn,
+            'id', coalesce(m.headers -> 'sqs' ->> 'id', pgqs_data.message_uuid(p_queue.system_id, m.id)),
+            'source', pgqs_data.arn(p_queue.account, p_queue.region, p_queue.name),
             'count', m.attempt - 1 + coalesce((m.headers -> 'sqs' ->> 'count')::int, 0),
-            'first', coalesce(m.headers -> 'sqs' ->> 'first', pgqs_data.milliseconds(m.first_at)),
-            'dedup', case when v_target.fifo then coalesce(m.headers -> 'sqs' ->> 'id', pgqs_data.message_uuid(v_system, m.id)) end)))
-        from unnest(p_messages) m), true);
+            'first', coalesce(m.headers -> 'sqs' ->> 'first',
+                pgqs_data.milliseconds(coalesce(pgqs_data.first_claim(p_queue.id, p_token, m.id), m.claimed_at))),
+            'dedup', case when v_target.fifo then coalesce(m.headers -> 'sqs' ->> 'id', pgqs_data.message_uuid(p_queue.system_id, m.id)) end)))
+        from unnest(p_messages) m);
+    perform pgqs_data.take_out(p_queue.id, p_token, array(select m.id from unnest(p_messages) m), 'moved to ' || p_queue.redrive_target);
+    perform pgqs_data.put_into(v_target, p_messages, v_headers, true);
     return true;
 end
 $$;

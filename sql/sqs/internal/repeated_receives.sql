@@ -1,5 +1,5 @@
 -- Keep what a receive with an attempt id was given, and forget what is too old to be repeated.
-create or replace function pgqs_data.remember_receive(p_queue_id bigint, p_attempt_id text, p_token text, p_messages pgqs_data.message[]) returns void
+create or replace function pgqs_data.remember_receive(p_queue_id bigint, p_attempt_id text, p_token text) returns void
 language plpgsql as $$
 declare
     v_now timestamptz := penstock_data.clock();
@@ -7,7 +7,8 @@ begin
     delete from pgqs_data.receive_attempts r where r.ctid = any (array(
         select o.ctid from pgqs_data.receive_attempts o where o.received_at < v_now - interval '5 minutes' limit 100 for update skip locked));
     insert into pgqs_data.receive_attempts (queue_id, attempt_id, token, message_ids, received_at)
-    values (p_queue_id, p_attempt_id, p_token, array(select m.id from unnest(p_messages) m), v_now)
+    values (p_queue_id, p_attempt_id, p_token, array(
+        select unnest(c.message_ids) from penstock_data.claims c where c.queue_id = p_queue_id and c.token = p_token order by c.first_id), v_now)
     on conflict (queue_id, attempt_id) do update
     set token = excluded.token, message_ids = excluded.message_ids, received_at = excluded.received_at;
 end
@@ -19,10 +20,9 @@ $$;
 create or replace function pgqs_data.repeat_receive(p_queue pgqs_data.queue, p_attempt_id text, p_seconds int, p_request jsonb) returns jsonb
 language plpgsql as $$
 declare
-    v_now      timestamptz := penstock_data.clock();
-    v_before   pgqs_data.receive_attempts;
-    v_held     bigint[];
-    v_messages pgqs_data.message[];
+    v_now    timestamptz := penstock_data.clock();
+    v_before pgqs_data.receive_attempts;
+    v_held   bigint[];
 begin
     select * into v_before from pgqs_data.receive_attempts r
     where r.queue_id = p_queue.id and r.attempt_id = p_attempt_id and r.received_at > v_now - interval '5 minutes';
@@ -36,16 +36,16 @@ begin
     if not (v_held @> v_before.message_ids and v_before.message_ids @> v_held) then
         return null;
     end if;
-    select array_agg((m.id, m.payload, m.headers, m.key, m.attempt, m.published_at, m.claimed_at, m.claimed_at)::pgqs_data.message order by m.place)
-    into v_messages
-    from (
-        select m.*, coalesce(u.attempt, 1) as attempt, c.claimed_at, array_position(v_before.message_ids, u.id) as place
-        from penstock_data.claims c
-        cross join lateral unnest(c.message_ids, c.attempts) as u(id, attempt)
-        cross join lateral (select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
-        where c.queue_id = p_queue.id and c.token = v_before.token
-    ) m;
     perform from penstock_data.set_deadline(p_queue.id, v_before.token, v_before.message_ids, p_seconds, interval '12 hours');
-    return pgqs_data.receive_answer(p_queue, v_before.token, pgqs_data.with_first_claims(p_queue.id, v_before.token, v_messages), p_request);
+    return (
+        select jsonb_agg(pgqs_data.received(p_queue, v_before.token, m.message, pgqs_data.wanted_names(p_request),
+            pgqs_data.texts_of(p_request, 'MessageAttributeNames')) order by m.place)
+        from (
+            select (m.id, m.payload, m.headers, m.key, coalesce(u.attempt, 1), m.published_at, c.claimed_at)::pgqs_data.message as message,
+                array_position(v_before.message_ids, u.id) as place
+            from penstock_data.claims c
+            cross join lateral unnest(c.message_ids, c.attempts) as u(id, attempt)
+            cross join lateral (select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
+            where c.queue_id = p_queue.id and c.token = v_before.token offset 0) m);
 end
 $$;

@@ -57,13 +57,16 @@ $$;
 
 -- What a message carries beside body and group: message attributes, trace header, sender, deduplication id.
 create or replace function pgqs_data.entry_headers(p_queue pgqs_data.queue, p_entry jsonb, p_context jsonb) returns jsonb
-language sql immutable as $$
-    select case when h <> '{}' then jsonb_build_object('sqs', h) end
-    from jsonb_strip_nulls(jsonb_build_object(
+language plpgsql immutable as $$
+declare
+    v_headers jsonb := jsonb_strip_nulls(jsonb_build_object(
         'attributes', nullif(p_entry -> 'MessageAttributes', '{}'),
         'trace', coalesce(p_entry -> 'MessageSystemAttributes' -> 'AWSTraceHeader' ->> 'StringValue', p_context ->> 'trace_header'),
         'sender', nullif(p_context ->> 'sender_id', p_queue.account),
-        'dedup', case when p_queue.fifo then pgqs_data.deduplication_id(p_entry) end)) h
+        'dedup', case when p_queue.fifo then pgqs_data.deduplication_id(p_entry) end));
+begin
+    return case when v_headers <> '{}' then jsonb_build_object('sqs', v_headers) end;
+end
 $$;
 
 -- The engine's dedupe key for it, within the queue or within the group.
@@ -74,9 +77,9 @@ language sql immutable as $$
 $$;
 
 -- The answer for a message that was sent.  Of a duplicate the first one's id, but this one's digests.
-create or replace function pgqs_data.sent(p_queue pgqs_data.queue, p_system uuid, p_entry jsonb, p_id bigint) returns jsonb
+create or replace function pgqs_data.sent(p_queue pgqs_data.queue, p_entry jsonb, p_id bigint) returns jsonb
 language sql immutable as $$
-    select jsonb_build_object('MessageId', pgqs_data.message_uuid(p_system, p_id), 'MD5OfMessageBody', md5(p_entry ->> 'MessageBody'))
+    select jsonb_build_object('MessageId', pgqs_data.message_uuid(p_queue.system_id, p_id), 'MD5OfMessageBody', md5(p_entry ->> 'MessageBody'))
         || case when coalesce(p_entry -> 'MessageAttributes', 'null') not in ('{}', 'null')
             then jsonb_build_object('MD5OfMessageAttributes', pgqs_data.attributes_md5(p_entry -> 'MessageAttributes')) else '{}' end
         || case when coalesce(p_entry -> 'MessageSystemAttributes', 'null') not in ('{}', 'null')
@@ -89,9 +92,8 @@ $$;
 create or replace function pgqs_data.send(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns jsonb[]
 language plpgsql as $$
 declare
-    v_plain   record;
-    v_system  uuid := (select s.id from pgqs_data.system s);
-    v_ids     bigint[];
+    v_plain record;
+    v_ids   bigint[];
 begin
     if p_queue.ordering <> 'fifo' and p_queue.delay_seconds = 0 and p_queue.topic_name = p_queue.engine_name then
         select
@@ -101,25 +103,29 @@ begin
                 and not u.entry ?| '{MessageAttributes,MessageSystemAttributes,DelaySeconds,MessageGroupId,MessageDeduplicationId}'
                 and u.entry ->> 'MessageBody' !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]') is true) as plain,
             array_agg(u.entry -> 'MessageBody') as payloads,
-            case when bool_or(u.context ?| '{trace_header,sender_id}')
-                then array_agg(pgqs_data.entry_headers(p_queue, u.entry, u.context)) end as headers
+            -- What pgqs_data.entry_headers makes of the context alone.
+            case when bool_or(u.context ?| '{trace_header,sender_id}') then array_agg(
+                case when u.context ? 'trace_header' then
+                    jsonb_build_object('sqs', jsonb_strip_nulls(jsonb_build_object(
+                        'trace', u.context ->> 'trace_header', 'sender', nullif(u.context ->> 'sender_id', p_queue.account))))
+                when u.context ->> 'sender_id' <> p_queue.account then
+                    jsonb_build_object('sqs', jsonb_build_object('sender', u.context ->> 'sender_id')) end) end as headers
         into v_plain
         from unnest(p_entries, p_contexts) as u(entry, context);
         if v_plain.plain then
             v_ids := array(select penstock.publish_messages(p_queue.topic_name, v_plain.payloads, headers => v_plain.headers));
             return array(
-                select jsonb_build_object('MessageId', pgqs_data.message_uuid(v_system, u.id), 'MD5OfMessageBody', md5(u.entry ->> 'MessageBody'))
+                select jsonb_build_object('MessageId', pgqs_data.message_uuid(p_queue.system_id, u.id), 'MD5OfMessageBody', md5(u.entry ->> 'MessageBody'))
                 from unnest(v_ids, p_entries) as u(id, entry));
         end if;
     end if;
-    return pgqs_data.send_with_care(p_queue, p_entries, p_contexts, v_system);
+    return pgqs_data.send_with_care(p_queue, p_entries, p_contexts);
 end
 $$;
 
 -- The long way: attributes, groups, delays, duplicates, faults.
 -- Locks: of a FIFO queue the lock of its senders, so that its sequence numbers grow in the order of commits.
-create or replace function pgqs_data.send_with_care(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[], p_system uuid)
-returns jsonb[]
+create or replace function pgqs_data.send_with_care(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns jsonb[]
 language plpgsql as $$
 declare
     v_faults  jsonb[] := array(select pgqs_data.entry_fault(p_queue, e) from unnest(p_entries) e);
@@ -154,7 +160,7 @@ begin
     end if;
     return array(
         select case when u.fault is not null then jsonb_build_object('__error', u.fault)
-            else pgqs_data.sent(p_queue, p_system, u.entry, v_ids[array_position(v_good.places, u.place)]) end
+            else pgqs_data.sent(p_queue, u.entry, v_ids[array_position(v_good.places, u.place)]) end
         from unnest(p_entries, v_faults) with ordinality as u(entry, fault, place) order by u.place);
 end
 $$;

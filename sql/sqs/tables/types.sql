@@ -20,11 +20,13 @@ begin
             content_based         boolean,
             dedupe_scope          text,
             redrive_target        text,
-            max_receive_count     int
+            max_receive_count     int,
+            system_id             uuid,     -- of the installation
+            max_in_flight         int
         );
     end if;
     if to_regtype('pgqs_data.message') is null then
-        -- A message that was claimed, with the moment of its first claim.
+        -- A message that was claimed.
         create type pgqs_data.message as (
             id            bigint,
             payload       jsonb,
@@ -32,7 +34,6 @@ begin
             key           text,
             attempt       int,
             published_at  timestamptz,
-            first_at      timestamptz,
             claimed_at    timestamptz
         );
     end if;
