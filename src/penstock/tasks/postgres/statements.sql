@@ -323,17 +323,18 @@ delete from mq_tasks where id = any(array(
 
 -- holder_by_id
 select id, status, expires_at, created_at, clock_timestamp() at time zone 'utc' + %(shift)s::interval
-from mq_tasks where id = %(id)s for update;
+from mq_tasks where id = %(id)s;
 
 -- holder_by_key
 select id, status, expires_at, created_at, clock_timestamp() at time zone 'utc' + %(shift)s::interval
-from mq_tasks where tenant_id = %(tenant_id)s and dedupe_key = %(dedupe_key)s for update;
+from mq_tasks where tenant_id = %(tenant_id)s and dedupe_key = %(dedupe_key)s;
 
 -- free_key
 update mq_tasks set dedupe_key = null where id = %(id)s returning id;
 
 -- insert
--- Tasks of one call differ by microseconds, so that they keep their order.
+-- Tasks of one call differ by microseconds, so that they keep their order; they are written in the
+-- order of their keys, so that two calls with the same keys don't wait for each other crosswise.
 with clock as materialized (select clock_timestamp() at time zone 'utc' + %(shift)s::interval as now),
 given as (
   select *, clock.now + (position - 1) * interval '1 microsecond' as created_at
@@ -349,6 +350,7 @@ select id, topic, tenant_id, payload, meta, priority, dedupe_key, 'queued', 0, m
        greatest(coalesce(available_at, created_at + delay, created_at), created_at),
        coalesce(expires_at, created_at + expires_in), created_at, created_at
 from given
+order by tenant_id, dedupe_key, id
 on conflict do nothing
 returning id;
 
