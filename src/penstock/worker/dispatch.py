@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ClaimLost
 from penstock.observe import spans
 from penstock.worker.claims import Held, Stage
-from penstock.worker.outcomes import BY_HANDLER, RELEASED, Outcome, outcome_of
+from penstock.worker.outcomes import ACKED, BY_HANDLER, RELEASED, Outcome, outcome_of
 from penstock.worker.rhythm import averaged
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class Dispatcher:
             seconds = time.perf_counter() - started
             self.seconds = averaged(self.seconds, seconds)
             self._ended(held, outcome, seconds)
-            if not self._cut_short:
+            # Only what was cut off can still occupy its place.
+            if outcome is not ACKED and not self._cut_short:
                 await self._invoke.linger()
         finally:
             assert held.task is not None
