@@ -41,6 +41,7 @@ class Dispatcher:
         self._concurrency = handler.options.concurrency
         self._timeout = handler.options.timeout
         self._invoke = invoke
+        self._call = invoke if handler.options.timeout is None else self._within
         self._open_message = open_message
         self._ended = ended
         self._waiting: deque[Held] = deque()
@@ -81,16 +82,17 @@ class Dispatcher:
         return list(self._tasks)
 
     def _fill(self) -> None:
-        while self._waiting and len(self._tasks) < self._concurrency:
-            held = self._waiting.popleft()
+        waiting, tasks = self._waiting, self._tasks
+        if not waiting:
+            return
+        start = asyncio.get_running_loop().create_task
+        while waiting and len(tasks) < self._concurrency:
+            held = waiting.popleft()
             if not held.lost:
-                self._start(held)
-
-    def _start(self, held: Held) -> None:
-        held.stage = Stage.RUNNING
-        # A task for each message: what a handler leaves in its context is gone with it.
-        held.task = asyncio.get_running_loop().create_task(self._work(held))
-        self._tasks.add(held.task)
+                held.stage = Stage.RUNNING
+                # A task for each message: what a handler leaves in its context is gone with it.
+                held.task = start(self._work(held))
+                tasks.add(held.task)
 
     async def _work(self, held: Held) -> None:
         started = time.perf_counter()
@@ -114,7 +116,8 @@ class Dispatcher:
         outcome: Outcome | None
         try:
             message = self._open_message(record)
-            outcome = await self._handled(message, record)
+            with spans.processing(self._queue, record.id, record.attempt, record.headers):
+                outcome = await self._call(message, record)
         except asyncio.CancelledError as problem:
             outcome = self._cancelled(held, problem)
         except ClaimLost:
@@ -125,13 +128,9 @@ class Dispatcher:
             outcome = outcome_of(problem)
         return BY_HANDLER if message is not None and message.finished else outcome
 
-    async def _handled(self, message: Any, record: ClaimedMessage) -> Outcome:
-        with spans.processing(self._queue, record.id, record.attempt, record.headers):
-            if self._timeout is None:
-                return await self._invoke(message, record)
-            return await self._within(self._timeout.total_seconds(), message, record)
-
-    async def _within(self, seconds: float, message: Any, record: ClaimedMessage) -> Outcome:
+    async def _within(self, message: Any, record: ClaimedMessage) -> Outcome:
+        assert self._timeout is not None
+        seconds = self._timeout.total_seconds()
         try:
             async with asyncio.timeout(seconds) as limit:
                 return await self._invoke(message, record)
