@@ -100,7 +100,7 @@ def next_visible_time(queue: str) -> Call[datetime | None]:
 def next_visible_in(queue: str) -> Call[timedelta | None]:
     """The same as a duration, so that no client's clock is asked."""
     return Call(
-        "select penstock.get_next_visible_time(%s) - clock_timestamp()",
+        "select penstock.get_next_visible_time(%s) - penstock.clock()",
         (queue,),
         optional(rows.same),
     )
