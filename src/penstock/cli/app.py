@@ -20,6 +20,7 @@ from penstock.cli import (
     queue,
     sqs,
     sqs_key,
+    task,
     topic,
     worker,
 )
@@ -63,7 +64,7 @@ def root(
     context.obj = Common(dsn, json)
 
 
-for noun in (topic, queue, message, dlq, sqs_key):
+for noun in (topic, queue, message, dlq, task, sqs_key):
     app.add_typer(noun.app)
 for verb in (init, doctor, maintain, worker, sqs, demo):
     verb.register(app)
