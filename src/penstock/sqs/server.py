@@ -46,14 +46,18 @@ class Plan:
 
 
 class Server(uvicorn.Server):
-    """Stops in the right order: open polls are answered first, or each would hold its socket."""
+    """One process's server.
 
-    def __init__(self, config: uvicorn.Config, door: Door) -> None:
-        super().__init__(config)
-        self._door = door
+    It stops in the right order: open polls are answered first, or each would hold its socket.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.door = Door(plan.settings, plan.options, plan.folder)
+        self.application = Application(self.door)
+        super().__init__(_configuration(self.application, plan.options))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._door.polls.stop()
+        self.door.polls.stop()
         await super().shutdown(sockets)
 
 
@@ -94,10 +98,20 @@ def address(options: Options, listening: socket.socket) -> str:
 
 def run(plan: Plan, listening: socket.socket) -> None:
     """One process's life."""
-    options = plan.options
-    door = Door(plan.settings, options, plan.folder)
-    application = Application(door)
-    config = uvicorn.Config(
+    server = Server(plan)
+    try:
+        server.run([listening])
+    except SystemExit:
+        if server.application.problem is not None:
+            raise server.application.problem from None
+        raise
+    except KeyboardInterrupt:
+        # uvicorn raises the signal again that it has obeyed.
+        pass
+
+
+def _configuration(application: Application, options: Options) -> uvicorn.Config:
+    return uvicorn.Config(
         application,
         http=limited(options.header_deadline.total_seconds()),
         loop="uvloop",
@@ -114,15 +128,6 @@ def run(plan: Plan, listening: socket.socket) -> None:
         backlog=_BACKLOG,
         **_tls(options),
     )
-    try:
-        Server(config, door).run([listening])
-    except SystemExit:
-        if application.problem is not None:
-            raise application.problem from None
-        raise
-    except KeyboardInterrupt:
-        # uvicorn raises the signal again that it has obeyed.
-        pass
 
 
 def _tls(options: Options) -> dict[str, Any]:
