@@ -45,6 +45,8 @@ class MySQLDialect:
                 else "priority desc, created_at, id"
             ),
         }
+        words["urgency"] = "urgency" if self._layout.computed else "priority"
+        words["level"] = "0 - urgency" if self._layout.computed else "urgency"
         for name in ("ready_topic", "ready_tenant", "due", "expiring", "leases"):
             words[name] = self._hint(name)
         for name, value in words.items():

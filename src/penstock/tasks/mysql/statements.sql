@@ -81,9 +81,10 @@ where status = 'queued' and {ready} and topic = %(topic)s and tenant_id > %(afte
 select min(tenant_id) from ({each}) as of_topics;
 
 -- levels
--- As topics.
-select distinct priority from mq_tasks {ready_topic}
-where status = 'queued' and {ready} and topic = %(topic)s;
+-- As topics; the index has the priorities turned round.
+select {level} as priority from (
+  select distinct {urgency} as urgency from mq_tasks {ready_topic}
+  where status = 'queued' and {ready} and topic = %(topic)s) as used;
 
 -- heads
 -- Reads an index from one end, without locks; the LIMIT ends it.  FORCE INDEX is the same in both, and

@@ -171,10 +171,13 @@ with heads as materialized (
     order by t.priority desc, t.created_at, t.id limit %(window)s) as head
   order by head.priority desc, head.created_at, head.id limit %(window)s),
 chosen as materialized (
-  select t.id from heads join mq_tasks t on t.id = heads.id
-  where t.status = 'queued' and t.available_at <= t.created_at
-  order by heads.priority desc, heads.created_at, heads.id
-  limit %(limit)s for update of t skip locked),
+  -- One lookup by id for each, in their order: a join might read the whole table instead.
+  select locked.id
+  from heads cross join lateral (
+    select t.id from mq_tasks t
+    where t.id = heads.id and t.status = 'queued' and t.available_at <= t.created_at
+    for update skip locked) as locked
+  limit %(limit)s),
 taken as (
   update mq_tasks t
   set status = 'leased', lease_owner = %(owner)s, lease_until = %(until)s,
