@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
-from penstock.sqs.keys import AccessKey
 from tests.sqs.running import ADMIN, CONSUMER, NARROW, PUBLISHER, STRANGER, Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from penstock.sqs.keys import AccessKey
 
 
 @pytest.fixture

@@ -13,7 +13,16 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.errors import DatabaseUnavailable, EngineError, OutcomeUnknown, PenstockError
+from penstock.errors import (
+    DatabaseUnavailable,
+    DiskFull,
+    EngineError,
+    LogFull,
+    OutcomeUnknown,
+    PenstockError,
+    QueueExpired,
+    UnknownQueue,
+)
 from penstock.sqs import access, errors, router
 from penstock.sqs.errors import Fault
 from penstock.sqs.gather import Ask
@@ -138,6 +147,7 @@ class Gateway:
             return answer, 0.0
         if call.action in _CHANGES:
             self._facts.forget(call.queue)
+            self._polls.nudge(call.queue)
         if call.action != RECEIVE:
             return answer, 0.0
         if answer != NOTHING:
@@ -243,7 +253,10 @@ def _fault(problem: Exception) -> Fault:
         case EngineError(code=code) if code is not None and code.startswith(_DATA_EXCEPTION):
             # A value that passed every check and that the database still can't hold.
             return errors.malformed("A value can't be stored.")
-        case DatabaseUnavailable() | OutcomeUnknown():
+        case UnknownQueue() | QueueExpired():
+            # It was deleted while somebody waited for it.
+            return errors.no_queue()
+        case DatabaseUnavailable() | OutcomeUnknown() | LogFull() | DiskFull():
             return errors.unavailable()
         case PenstockError():
             _log.error("a request failed: %s", type(problem).__name__)

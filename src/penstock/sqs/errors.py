@@ -31,6 +31,15 @@ def from_database(error: dict[str, Any]) -> Fault:
     return Fault(error["shape"], error["query_code"], error["status"], error["message"])
 
 
+def no_queue() -> Fault:
+    return Fault(
+        "QueueDoesNotExist",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        400,
+        "The specified queue does not exist.",
+    )
+
+
 def missing_token() -> Fault:
     return Fault(
         "MissingAuthenticationTokenException",
