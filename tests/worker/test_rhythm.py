@@ -48,6 +48,10 @@ def test_a_free_slot_is_filled_at_once():
     assert wanted(Options(concurrency=5), load(held=5, running=5, seconds=SLOW)) == 0
 
 
+def test_a_slot_whose_message_is_gone_is_not_free():
+    assert wanted(Options(prefetch=0), load(held=0, running=1)) == 0
+
+
 def test_slow_handlers_hold_nothing_in_reserve_and_quick_ones_do():
     options = Options(concurrency=10)
     assert waiting_room(options, None) == 0

@@ -36,6 +36,8 @@ class Dispatcher:
         invoke: Invoker,
         open_message: Callable[[ClaimedMessage], Any],
         ended: Callable[[Held, Outcome | None, float], None],
+        *,
+        freed: Callable[[], None],
     ) -> None:
         self._queue = handler.queue
         self._concurrency = handler.options.concurrency
@@ -44,6 +46,7 @@ class Dispatcher:
         self._call = invoke if handler.options.timeout is None else self._within
         self._open_message = open_message
         self._ended = ended
+        self._freed = freed
         self._waiting: deque[Held] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cut_short = False
@@ -108,6 +111,8 @@ class Dispatcher:
             assert held.task is not None
             self._tasks.discard(held.task)
             self._fill()
+            # Not the same moment as the message's end: a thread may have outlived it.
+            self._freed()
 
     async def _outcome(self, held: Held) -> Outcome | None:
         """What became of it; None: the claim is lost, so nothing we say counts."""
