@@ -109,6 +109,12 @@ def test_the_doctor_names_what_is_slow_and_fails(bare_place: Place):
 
 
 @pytest.mark.backends("mariadb")
+def test_the_general_doctor_knows_mysql_too(penstock: Inside):
+    found = penstock.ok("doctor", "--json").json
+    assert {"package", "tasks: server", "tasks: payload"} <= {each["name"] for each in found}
+
+
+@pytest.mark.backends("mariadb")
 def test_a_worker_runs_until_it_is_told_to_stop(penstock: Inside, place: Place, tmp_path: Path):
     (tmp_path / "chores.py").write_text(
         textwrap.dedent("""

@@ -11,29 +11,32 @@ HEAD = """\
 # Every statement on MySQL and MariaDB
 
 Tasks keep to what MySQL 8.0 and MariaDB 10.6 both understand. This page lists every statement of
-`src/penstock/tasks/mysql/statements.sql` with the reason why it is valid on both; a test keeps it current
-(`python -m tests.tasks.test_docs` writes it).
+`src/penstock/tasks/mysql/statements.sql` with the reason why it is valid on both; a test keeps it
+current (`python -m tests.tasks.test_docs` writes it).
 
-**What was run where.** All of it runs in `make test` on MariaDB 10.11 (Debian 12), and in `make prove` with the
-server killed ten times. MySQL 8.0 itself was not at hand: there the claim rests on MySQL's manual and on keeping to
-the common subset: no `RETURNING`, no `UPDATE … FROM`, no `WITH … UPDATE`, no `FOR UPDATE OF`, no subquery on the table
-that a statement changes, `LIMIT` before `FOR UPDATE`, and no `DISTINCT` where MariaDB would read a whole index.
+**What was run where.** All of it runs in `make test` on MariaDB 10.11 (Debian 12), and in `make
+prove` with the server killed ten times. MySQL 8.0 itself was not at hand: there the claim rests
+on MySQL's manual and on keeping to the common subset: no `RETURNING`, no `UPDATE … FROM`, no
+`WITH … UPDATE`, no `FOR UPDATE OF`, no subquery on the table that a statement changes, `LIMIT`
+before `FOR UPDATE`, and no `DISTINCT` where MariaDB would read a whole index.
 
-Words in braces are filled in: `{ready}` is `waiting = 0`, or `available_at <= created_at` on a table made by hand;
-`{order}` is `urgency, created_at, id` or `priority desc, created_at, id`; `{ready_topic}` and its like are `force index
-(…)` where that index exists, and nothing elsewhere; `{values}` are rows; `{each}` is one query for each topic.
+Words in braces are filled in: `{ready}` is `waiting = 0`, or `available_at <= created_at` on a
+table made by hand; `{order}` is `urgency, created_at, id` or `priority desc, created_at, id`;
+`{ready_topic}` and its like are `force index (…)` where that index exists, and nothing elsewhere;
+`{values}` are rows; `{each}` is one query for each topic.
 
-Each session begins with `sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'`, `time_zone = '+00:00'`,
-`innodb_lock_wait_timeout`, `sql_notes = 0` (variables of both) and `set session transaction isolation level read
-committed` (the statement, because the variable has two names).
+Each session begins with `sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'`, `time_zone =
+'+00:00'`, `innodb_lock_wait_timeout`, `sql_notes = 0` (variables of both) and `set session
+transaction isolation level read committed` (the statement, because the variable has two names).
 """
 
 
 def page() -> str:
-    parts = [HEAD]
-    for each in load("penstock.tasks.mysql").values():
-        parts.append(f"## {each.name}\n\n{each.reason}\n\n```sql\n{each.sql};\n```\n")
-    return "\n".join(parts)
+    parts = [
+        f"## {each.name}\n\n{each.reason}\n\n```mysql\n{each.sql};\n```\n"
+        for each in load("penstock.tasks.mysql").values()
+    ]
+    return "\n".join([HEAD, *parts])
 
 
 def test_the_page_of_mysql_statements_is_current():

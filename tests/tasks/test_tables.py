@@ -23,6 +23,7 @@ from penstock.tasks import (
     connect,
 )
 from penstock.tasks.connecting import open_store as store_for
+from tests.docs.pages import ROOT, Page
 from tests.tasks import mariadb, seed
 
 if TYPE_CHECKING:
@@ -93,6 +94,26 @@ async def test_the_doctor_says_what_to_improve_in_a_table_made_by_hand(
 
 async def test_the_doctor_is_content_with_our_own_tables(store: TaskStore):
     assert [each for each in await store.check() if not each.ok] == []
+
+
+@pytest.mark.backends("mariadb")
+async def test_the_guides_alter_table_leaves_the_doctor_content(
+    seeded: TaskStore, bare_place: Place
+):
+    task_id = await seeded.insert(NewTask("mail", b"p", delay=MINUTE))
+    before = await seeded.get(task_id)
+    [block] = Page(ROOT / "docs" / "guides" / "tasks.md").blocks("mysql")
+    statements = "\n".join(line for line in block.lines if not line.startswith("--"))
+    run(bare_place, *filter(None, (each.strip() for each in statements.split(";"))))
+    store = bare_place.store()
+    await store.create_tables()
+    try:
+        assert [each for each in await store.check() if not each.ok] == []
+        assert await store.get(task_id) == before
+        store.shift_clock(2 * MINUTE)
+        assert [task.id for task in await store.reserve("w")] == [task_id]
+    finally:
+        await store.close()
 
 
 @pytest.mark.backends("mariadb")
