@@ -21,8 +21,8 @@ from penstock.client import calls
 from penstock.client.blocking import run
 from penstock.errors import PenstockError
 from penstock.models import HealthCheck
-from penstock.tasks import Finding, StoreOptions, open_store
 from penstock.observe.health import summary
+from penstock.tasks import Finding, StoreOptions, open_store
 
 ROLES = ("penstock_admin", "penstock_publisher", "penstock_consumer", "penstock_monitor")
 OLDEST_SERVER = 140000
