@@ -9,7 +9,7 @@ JOBS   ?= 2
 PYTEST ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
-GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py
+GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/sqs_model.py tools/sqs_compatibility.py
 CHECKED    := $(wildcard src bench tests tools examples)
 
 .DEFAULT_GOAL := help

@@ -146,6 +146,7 @@ begin;
 \ir sqs/invoke_many.sql
 \ir sqs/run_move_tasks.sql
 \ir sqs/settings.sql
+\ir sqs/access_keys.sql
 
 -- What an earlier version had and this one has not
 \ir sweep.sql

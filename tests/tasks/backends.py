@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +14,7 @@ from penstock.tasks.memory import MemoryTaskStore
 from penstock.tasks.options import StoreOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from penstock.tasks.store import TaskStore
     from tests.fixtures.cluster import Server
@@ -86,6 +85,15 @@ class Postgres:
                 cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
+    @contextmanager
+    def locking(self, place: Place) -> Iterator[Callable[[list[str]], None]]:
+        with psycopg.connect(place.dsn) as connection:
+
+            def lock(ids: list[str]) -> None:
+                connection.execute("select id from mq_tasks where id = any(%s) for update", (ids,))
+
+            yield lock
+
 
 @dataclass(slots=True)
 class Maria:
@@ -110,6 +118,25 @@ class Maria:
         finally:
             connection.close()
 
+    @contextmanager
+    def locking(self, place: Place) -> Iterator[Callable[[list[str]], None]]:
+        connection = self.server.connect(place.name)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("set session transaction isolation level read committed")
+                cursor.execute("begin")
+
+                def lock(ids: list[str]) -> None:
+                    cursor.execute(
+                        "select id from mq_tasks force index (primary) where id in %s for update",
+                        (ids,),
+                    )
+
+                yield lock
+                cursor.execute("rollback")
+        finally:
+            connection.close()
+
 
 @dataclass(slots=True)
 class Memory:
@@ -120,6 +147,3 @@ class Memory:
 
     def drop(self, place: Place) -> None:
         place.memory = None
-
-
-Opened = Callable[..., Awaitable["TaskStore"]]

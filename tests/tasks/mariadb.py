@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 _ACCOUNTS = ("mysql", "nobody")
 _START_SECONDS = 60
+_ATTEMPTS = 3
 _WORDS = (
     "--no-defaults",
     "--skip-name-resolve",
@@ -37,6 +38,10 @@ _WORDS = (
 
 class Missing(Exception):
     """There is no MariaDB on this machine; the text says how to get one."""
+
+
+class NotStarted(AssertionError):
+    """The server gave up; the text is the end of its log."""
 
 
 def program(name: str) -> str:
@@ -125,7 +130,17 @@ class MariaDB:
                 if probe.connect_ex(str(self.socket)) == 0:
                     return
             time.sleep(0.02)
-        raise AssertionError((self.folder / "log").read_text(errors="replace")[-4000:])
+        raise NotStarted((self.folder / "log").read_text(errors="replace")[-4000:])
+
+    def start_somewhere(self) -> None:
+        """Start on a free port; one that somebody else took meanwhile is given up for another."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self.start()
+            except NotStarted:
+                self.stop()
+                self.port = _free_port()
+        return self.start()
 
     def kill(self) -> None:
         """As a crash: nothing is said, nothing is written."""
@@ -156,7 +171,7 @@ def running(*options: str) -> Iterator[MariaDB]:
         _install(folder, account)
         server = MariaDB(folder, _free_port(), options)
         try:
-            server.start()
+            server.start_somewhere()
             yield server
         finally:
             server.stop()

@@ -62,7 +62,7 @@ def test_a_queue_starts_at_a_word_or_a_time(given: datetime | str, sent: str):
 
 def test_a_delay_becomes_a_time_in_the_database_and_not_here():
     call = calls.publish("orders", {"order": 7}, delay=timedelta(seconds=3), key="k")
-    assert "clock_timestamp() + %s::interval" in call.sql
+    assert "penstock.clock() + %s::interval" in call.sql
     assert call.parameters == ("orders", '{"order":7}', timedelta(seconds=3), "k")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock import Worker
+from penstock.client import calls
 from penstock.models import ClaimedMessage, MessageId
-from penstock.worker.claims import Held, review
+from penstock.worker.claims import Held, Keeper, Stage, review
 from tests.fixtures import clock
 from tests.worker.play import Heard, hearing, states, until, working
 
@@ -69,6 +71,36 @@ async def test_a_lost_claim_cancels_its_handler_and_the_message_is_handled_again
         await until(lambda: ends == [1])
     assert len(heard.named("claim.lost")) == 1
     assert worker.status().handlers[0].acked == 1
+
+
+async def test_a_worker_that_claims_its_own_message_again_cancels_the_first_handler(
+    mq: Client, db: Db
+):
+    worker, ends = Worker(mq), []
+
+    # The claim is far from its end as far as the worker knows, so nothing is reviewed meanwhile.
+    @worker.handler(
+        "billing",
+        concurrency=2,
+        claim_for=timedelta(hours=1),
+        polling_interval=timedelta(milliseconds=20),
+        max_polling_interval=timedelta(milliseconds=20),
+        mode="poll",
+    )
+    async def bill(message: Message[Any]) -> None:
+        if message.attempt > 1:
+            return
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(message.attempt)
+
+    await mq.publish("orders", {})
+    async with working(worker):
+        await until(lambda: worker.status().running == 1)
+        clock.advance(db, seconds=3700)
+        await until(lambda: ends == [1])
+        await until(lambda: states(db)["done"] == 1)
 
 
 async def test_the_ack_of_a_handler_that_ignores_its_cancellation_is_refused(
@@ -137,6 +169,32 @@ async def test_a_lost_claim_rolls_back_what_a_transactional_handler_wrote(
         await until(lambda: worker.status().running == 0)
     assert db.execute("select count(*) from ledger").fetchone() == (0,)
     assert states(db)["claimed"] == 1
+
+
+async def test_a_review_moves_the_ends_of_what_is_kept_and_tells_what_is_not(mq: Client, db: Db):
+    await mq.publish_many("orders", ["ours", "taken"])
+    kept, taken = await mq.database.claim(
+        calls.consume_batch("billing", "me", timedelta(seconds=30), 2)
+    )
+    assert await mq.run(calls.ack("billing", taken.id, "me"))
+    now = time.monotonic()
+    ours, theirs, settling = (Held(each, now + 10) for each in (kept, taken, taken))
+    settling.stage = Stage.SETTLING
+    lost: list[Held] = []
+    keeper = Keeper(
+        mq.database,
+        queue="billing",
+        token="me",
+        claim_for=timedelta(seconds=30),
+        held=lambda: [ours, theirs, settling],
+        lose=lost.append,
+        extended=lambda count: None,
+    )
+    await keeper.once()
+    # What is being settled may just have been, so its own answer tells.
+    assert lost == [theirs]
+    assert ours.ends_at == now + 25
+    assert theirs.ends_at == now + 10
 
 
 # Pure

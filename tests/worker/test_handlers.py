@@ -60,22 +60,29 @@ async def test_threads_work_side_by_side(mq: Client, db: Db):
 
 
 async def test_a_thread_that_takes_too_long_keeps_its_place_until_it_ends(mq: Client, db: Db):
-    await mq.create_queue("once", topic="orders", max_delivery_attempts=1)
+    await mq.create_queue("once", topic="slow", max_delivery_attempts=1)
     worker, go_on, began = Worker(mq), threading.Event(), []
 
-    @worker.handler("once", timeout=timedelta(milliseconds=20))
+    @worker.handler("once", timeout=timedelta(milliseconds=20), prefetch=0)
     def hang(message: ClaimedMessage) -> None:
-        began.append(message.id)
+        began.append(message.payload)
         if message.payload == "hang":
             go_on.wait(timeout=20)
 
-    await mq.publish_many("orders", ["hang", "next"])
+    @worker.handler("billing")
+    async def bill(message: Message[Any]) -> None: ...
+
+    await mq.publish_many("slow", ["hang", "next"])
     async with working(worker):
         await until(lambda: states(db, "once")["dead"] == 1)
-        assert len(began) == 1
+        # Much else happens meanwhile, but the next one is not even claimed.
+        for number in range(20):
+            await mq.publish("orders", number)
+            await until(lambda number=number: states(db)["done"] == number + 1)
+        assert states(db, "once")["pending"] == 1
         go_on.set()
         await until(lambda: states(db, "once")["done"] == 1)
-    assert len(began) == 2
+    assert began == ["hang", "next"]
 
 
 def in_process(message: ClaimedMessage) -> None:

@@ -9,7 +9,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import penstock
-from penstock.cli import demo, dlq, doctor, init, maintain, message, output, queue, topic, worker
+from penstock.cli import (
+    demo,
+    dlq,
+    doctor,
+    init,
+    maintain,
+    message,
+    output,
+    queue,
+    sqs,
+    sqs_key,
+    task,
+    topic,
+    worker,
+)
 from penstock.cli.advice import explain
 from penstock.cli.command import Common, DsnOption, JsonOption
 from penstock.errors import PenstockError
@@ -50,9 +64,9 @@ def root(
     context.obj = Common(dsn, json)
 
 
-for noun in (topic, queue, message, dlq):
+for noun in (topic, queue, message, dlq, task, sqs_key):
     app.add_typer(noun.app)
-for verb in (init, doctor, maintain, worker, demo):
+for verb in (init, doctor, maintain, worker, sqs, demo):
     verb.register(app)
 
 

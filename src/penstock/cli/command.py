@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -39,23 +40,29 @@ class Common:
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, example: str
+    app: typer.Typer,
+    name: str | None = None,
+    *,
+    example: str,
+    session: Callable[..., AbstractContextManager[Any]] = Session,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def register(function: Callable[..., None]) -> Callable[..., None]:
         app.command(name, epilog=f"Example: {example}", no_args_is_help=False)(
-            _with_session(function)
+            _with_session(function, session)
         )
         return function
 
     return register
 
 
-def _with_session(function: Callable[..., None]) -> Callable[..., None]:
+def _with_session(
+    function: Callable[..., None], opened: Callable[..., AbstractContextManager[Any]]
+) -> Callable[..., None]:
     @functools.wraps(function)
     def invoke(*, context: typer.Context, dsn: str | None, json: bool, **own: Any) -> None:
         before = context.obj if isinstance(context.obj, Common) else Common()
         try:
-            with Session(before.dsn if dsn is None else dsn, json=json or before.json) as session:
+            with opened(before.dsn if dsn is None else dsn, json=json or before.json) as session:
                 function(session, **own)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None

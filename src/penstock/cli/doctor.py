@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections.abc import Iterator
+from datetime import timedelta
 
 import psycopg
 import typer
@@ -14,18 +16,20 @@ from penstock.cli.advice import explain
 from penstock.cli.command import command
 from penstock.cli.output import fields
 from penstock.cli.session import AnyConnection, Session
+from penstock.cli.task_session import TaskSession, is_mysql
 from penstock.client import calls
 from penstock.client.blocking import run
 from penstock.errors import PenstockError
 from penstock.models import HealthCheck
 from penstock.observe.health import summary
+from penstock.tasks import Finding, StoreOptions, open_store
 
 ROLES = ("penstock_admin", "penstock_publisher", "penstock_consumer", "penstock_monitor")
 OLDEST_SERVER = 140000
 UNWELL = 1
 
 
-def doctor(session: Session) -> None:
+def doctor(session: Session | TaskSession) -> None:
     """Check that everything is as it should be, and say what to do where it is not.
 
     The exit code is 1 when something is wrong.
@@ -38,9 +42,13 @@ def doctor(session: Session) -> None:
         raise typer.Exit(UNWELL)
 
 
-def examine(session: Session) -> Iterator[HealthCheck]:
+def examine(session: Session | TaskSession) -> Iterator[HealthCheck]:
     """Each check stands on those before it, so the first that fails may be the last."""
     yield _package()
+    if isinstance(session, TaskSession):
+        # MySQL and MariaDB hold tasks, and nothing else of ours.
+        yield from _task_tables(session.dsn)
+        return
     try:
         connection = session.connection if session.is_embedded else session.connect()
     except PenstockError as problem:
@@ -56,6 +64,8 @@ def examine(session: Session) -> Iterator[HealthCheck]:
     yield HealthCheck("engine", ok=True, detail=f"version {schema.EXPECTED_VERSION}", advice=None)
     yield _roles(connection)
     yield from _health(connection)
+    if connection.execute("select to_regclass('mq_tasks') is not null").fetchone() == (True,):
+        yield from _task_tables(session.dsn)
 
 
 def _package() -> HealthCheck:
@@ -113,5 +123,28 @@ def _failed(name: str, problem: PenstockError) -> HealthCheck:
     return HealthCheck(name, ok=False, detail=message, advice=cure)
 
 
+def _task_tables(dsn: str) -> Iterator[HealthCheck]:
+    try:
+        found = asyncio.run(_examine_tasks(dsn))
+    except PenstockError as problem:
+        yield _failed("tasks", problem)
+        return
+    for each in found:
+        yield HealthCheck(f"tasks: {each.name}", each.ok, each.detail, each.advice)
+
+
+async def _examine_tasks(dsn: str) -> list[Finding]:
+    store = open_store(dsn, StoreOptions(pool_size=1, retry_for=timedelta(seconds=5)))
+    try:
+        return await store.check()
+    finally:
+        await store.close()
+
+
+def _session(dsn: str | None, *, json: bool) -> Session | TaskSession:
+    return TaskSession(dsn, json=json) if is_mysql(dsn) else Session(dsn, json=json)
+
+
 def register(app: typer.Typer) -> None:
-    command(app, example="penstock doctor --dsn postgresql://localhost/shop")(doctor)
+    example = "penstock doctor --dsn postgresql://localhost/shop"
+    command(app, example=example, session=_session)(doctor)

@@ -18,15 +18,20 @@ def find_worker(target: str) -> Worker:
 
     The name may also be a function without arguments that makes the worker.
     """
-    module_name, colon, name = target.partition(":")
-    if not (module_name and colon and name):
-        raise _usage(f"{target!r} does not name a worker: write MODULE:NAME, such as shop:worker")
-    found = _attribute(_imported(module_name), name, target)
+    found = find_object(target)
     if not isinstance(found, Worker) and callable(found) and not inspect.isclass(found):
         found = found()
     if not isinstance(found, Worker):
         raise _usage(f"{target} is a {type(found).__name__}, not a penstock.Worker")
     return found
+
+
+def find_object(target: str) -> Any:
+    """What stands under that name in that module."""
+    module_name, colon, name = target.partition(":")
+    if not (module_name and colon and name):
+        raise _usage(f"{target!r} does not name a worker: write MODULE:NAME, such as shop:worker")
+    return _attribute(_imported(module_name), name, target)
 
 
 def _imported(name: str) -> Any:

@@ -47,7 +47,7 @@ class Options:
     """Claim the next batch while fewer than this many wait in memory; 0: when none is left."""
     polling_interval: timedelta = timedelta(seconds=1)
     max_polling_interval: timedelta | None = None
-    """How far the interval grows on an idle queue; 30 s where notifications wake us, 5 s else."""
+    """How far the interval grows on an idle queue; 5 s, or 30 s in listen mode."""
     claim_for: timedelta = timedelta(seconds=30)
     give_up_after: int | None = None
     """Failures to reach the database in a row before the loop ends with the error; None: never."""
@@ -70,7 +70,8 @@ class Options:
     def longest_interval(self) -> float:
         if self.max_polling_interval is not None:
             return max(self.max_polling_interval, self.polling_interval).total_seconds()
-        usual = 5.0 if self.mode is Mode.POLL else 30.0
+        # In hybrid mode it bounds what a wake-up that nobody sent can cost.
+        usual = 30.0 if self.mode is Mode.LISTEN else 5.0
         return max(usual, self.polling_interval.total_seconds())
 
 

@@ -28,12 +28,16 @@ class Dialect(Protocol):
         """The query for the first ready tasks of each topic; takes `now` and `limit` as well."""
         ...
 
-    def next_tenant(self, topics: Sequence[str]) -> tuple[str, Parameters]:
-        """The query for the tenant after `after`."""
+    async def topics(self, session: Session) -> list[str]:
+        """All topics with ready tasks, by a few looks at an index."""
         ...
 
-    def levels(self, topics: Sequence[str]) -> tuple[str, Parameters]:
-        """The query for all priorities in use."""
+    async def next_tenant(self, session: Session, topics: Sequence[str], after: str) -> str | None:
+        """The next tenant by name with ready tasks in these topics."""
+        ...
+
+    async def levels(self, session: Session, topics: Sequence[str]) -> list[int]:
+        """All priorities of ready tasks in these topics."""
         ...
 
     def duration(self, value: timedelta) -> object:
@@ -50,17 +54,13 @@ class SqlReader:
         self._now = rows.stored(now)
 
     async def topics(self) -> list[str]:
-        return [row[0] for row in await self._session.rows(self._dialect["topics"])]
+        return await self._dialect.topics(self._session)
 
     async def tenant_after(self, topics: Sequence[str], tenant_id: str | None) -> str | None:
-        sql, parameters = self._dialect.next_tenant(topics)
-        [row] = await self._session.rows(sql, {**parameters, "after": tenant_id or ""})
-        found: str | None = row[0]
-        return found
+        return await self._dialect.next_tenant(self._session, topics, tenant_id or "")
 
-    async def levels(self, topics: Sequence[str], tenant_id: str | None) -> list[int]:  # noqa: ARG002 - a level that others use costs one look
-        sql, parameters = self._dialect.levels(topics)
-        return sorted({row[0] for row in await self._session.rows(sql, parameters)})
+    async def levels(self, topics: Sequence[str], tenant_id: str | None) -> list[int]:  # noqa: ARG002 - a level that only others use costs one look
+        return await self._dialect.levels(self._session, topics)
 
     async def heads(
         self, topics: Sequence[str], tenant_id: str | None, priority: int | None, limit: int

@@ -8,7 +8,7 @@ import random
 import secrets
 import socket
 import time
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +24,7 @@ from penstock.worker.schedules import Missed, Schedule, schedule_named
 from penstock.worker.shutdown import end, signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from penstock.tasks.store import TaskStore
 
@@ -114,6 +114,15 @@ class TaskWorker:
         return list(self._handlers)
 
     # Its life
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[TaskWorker]:
+        """Its store is open in the block, for a worker that was made at import time."""
+        await self._store.open()
+        try:
+            yield self
+        finally:
+            await self._store.close()
 
     async def run(self, *, handle_signals: bool = True) -> None:
         """Work until `stop()`, SIGTERM or SIGINT; then finish what runs and release the rest."""

@@ -25,7 +25,7 @@ from penstock.embedded.folder import Folder
 from penstock.errors import EmbeddedServerMissing, EmbeddedServerStuck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from penstock.embedded.locate import Binaries
 
@@ -80,6 +80,17 @@ class Server:
 @contextmanager
 def running(name: str, binaries: Binaries) -> Iterator[Server]:
     """Make a cluster, run a server on it, and take both away again."""
+    with cluster(binaries) as (programs, owner, folder):
+        process, port = start(programs, owner, folder)
+        try:
+            yield Server(name, programs, folder, port, process.pid)
+        finally:
+            end(process)
+
+
+@contextmanager
+def cluster(binaries: Binaries) -> Iterator[tuple[Binaries, account.Account, Path]]:
+    """A fresh cluster in a folder that goes away: the programs to run it, as whom, and where."""
     owner = account.current()
     folder = Path(tempfile.mkdtemp(prefix="penstock-test-"))
     try:
@@ -87,11 +98,7 @@ def running(name: str, binaries: Binaries) -> Iterator[Server]:
         folder.chmod(0o755)
         binaries = _reachable(binaries, owner, folder)
         _initialise(binaries, owner, folder / "data")
-        process, port = start(binaries, owner, folder)
-        try:
-            yield Server(name, binaries, folder, port, process.pid)
-        finally:
-            end(process)
+        yield binaries, owner, folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -119,24 +126,30 @@ def _initialise(binaries: Binaries, owner: account.Account, data: Path) -> None:
 
 
 def start(
-    binaries: Binaries, owner: account.Account, folder: Path
+    binaries: Binaries,
+    owner: account.Account,
+    folder: Path,
+    *,
+    port: int | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> tuple[subprocess.Popen[bytes], int]:
+    """Run a server on a cluster; returns it and its port, a free one unless it is given."""
     # Between choosing a free port and taking it, another process may be faster.
     for _ in range(_ATTEMPTS):
-        port = _free_port()
-        process = _spawn(binaries, owner, folder, port)
-        if _comes_up(process, folder, port):
-            return process, port
+        chosen = port or _free_port()
+        process = _spawn(binaries, owner, folder, {**(settings or {}), "port": str(chosen)})
+        if _comes_up(process, folder, chosen):
+            return process, chosen
         end(process)
     said = (folder / "log").read_text(encoding="utf-8", errors="replace")
     raise EmbeddedServerStuck(f"the test server does not start:\n{said}", folder=folder)
 
 
 def _spawn(
-    binaries: Binaries, owner: account.Account, folder: Path, port: int
+    binaries: Binaries, owner: account.Account, folder: Path, settings: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    settings = {**_CONFIGURATION, "port": str(port), "unix_socket_directories": str(folder)}
-    options = [word for item in settings.items() for word in ("-c", "=".join(item))]
+    chosen = {**_CONFIGURATION, "unix_socket_directories": str(folder), **settings}
+    options = [word for item in chosen.items() for word in ("-c", "=".join(item))]
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             [binaries.program("postgres"), "-D", str(folder / "data"), *options],

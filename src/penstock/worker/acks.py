@@ -81,9 +81,14 @@ class Settler:
 def grouped(batch: Pending) -> Iterator[tuple[Outcome, list[Held]]]:
     """Equal outcomes together, in the order of their first, in calls of a bearable size."""
     groups: dict[Outcome, list[Held]] = {}
+    before: Outcome | None = None
+    members: list[Held] = []
     for held, outcome in batch:
+        if outcome is not before:
+            # Most follow one of their kind, so most need not be looked up.
+            members, before = groups.setdefault(outcome, []), outcome
         if not held.lost:
-            groups.setdefault(outcome, []).append(held)
+            members.append(held)
     for outcome, members in groups.items():
         for start in range(0, len(members), _LARGEST_CALL):
             yield outcome, members[start : start + _LARGEST_CALL]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ClaimLost
 from penstock.observe import spans
 from penstock.worker.claims import Held, Stage
-from penstock.worker.outcomes import BY_HANDLER, RELEASED, Outcome, outcome_of
+from penstock.worker.outcomes import ACKED, BY_HANDLER, RELEASED, Outcome, outcome_of
 from penstock.worker.rhythm import averaged
 
 if TYPE_CHECKING:
@@ -36,13 +36,17 @@ class Dispatcher:
         invoke: Invoker,
         open_message: Callable[[ClaimedMessage], Any],
         ended: Callable[[Held, Outcome | None, float], None],
+        *,
+        freed: Callable[[], None],
     ) -> None:
         self._queue = handler.queue
         self._concurrency = handler.options.concurrency
         self._timeout = handler.options.timeout
         self._invoke = invoke
+        self._call = invoke if handler.options.timeout is None else self._within
         self._open_message = open_message
         self._ended = ended
+        self._freed = freed
         self._waiting: deque[Held] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cut_short = False
@@ -81,16 +85,17 @@ class Dispatcher:
         return list(self._tasks)
 
     def _fill(self) -> None:
-        while self._waiting and len(self._tasks) < self._concurrency:
-            held = self._waiting.popleft()
+        waiting, tasks = self._waiting, self._tasks
+        if not waiting:
+            return
+        start = asyncio.get_running_loop().create_task
+        while waiting and len(tasks) < self._concurrency:
+            held = waiting.popleft()
             if not held.lost:
-                self._start(held)
-
-    def _start(self, held: Held) -> None:
-        held.stage = Stage.RUNNING
-        # A task for each message: what a handler leaves in its context is gone with it.
-        held.task = asyncio.get_running_loop().create_task(self._work(held))
-        self._tasks.add(held.task)
+                held.stage = Stage.RUNNING
+                # A task for each message: what a handler leaves in its context is gone with it.
+                held.task = start(self._work(held))
+                tasks.add(held.task)
 
     async def _work(self, held: Held) -> None:
         started = time.perf_counter()
@@ -99,12 +104,15 @@ class Dispatcher:
             seconds = time.perf_counter() - started
             self.seconds = averaged(self.seconds, seconds)
             self._ended(held, outcome, seconds)
-            if not self._cut_short:
+            # Only what was cut off can still occupy its place.
+            if outcome is not ACKED and not self._cut_short:
                 await self._invoke.linger()
         finally:
             assert held.task is not None
             self._tasks.discard(held.task)
             self._fill()
+            # Not the same moment as the message's end: a thread may have outlived it.
+            self._freed()
 
     async def _outcome(self, held: Held) -> Outcome | None:
         """What became of it; None: the claim is lost, so nothing we say counts."""
@@ -113,7 +121,8 @@ class Dispatcher:
         outcome: Outcome | None
         try:
             message = self._open_message(record)
-            outcome = await self._handled(message, record)
+            with spans.processing(self._queue, record.id, record.attempt, record.headers):
+                outcome = await self._call(message, record)
         except asyncio.CancelledError as problem:
             outcome = self._cancelled(held, problem)
         except ClaimLost:
@@ -124,13 +133,9 @@ class Dispatcher:
             outcome = outcome_of(problem)
         return BY_HANDLER if message is not None and message.finished else outcome
 
-    async def _handled(self, message: Any, record: ClaimedMessage) -> Outcome:
-        with spans.processing(self._queue, record.id, record.attempt, record.headers):
-            if self._timeout is None:
-                return await self._invoke(message, record)
-            return await self._within(self._timeout.total_seconds(), message, record)
-
-    async def _within(self, seconds: float, message: Any, record: ClaimedMessage) -> Outcome:
+    async def _within(self, message: Any, record: ClaimedMessage) -> Outcome:
+        assert self._timeout is not None
+        seconds = self._timeout.total_seconds()
         try:
             async with asyncio.timeout(seconds) as limit:
                 return await self._invoke(message, record)

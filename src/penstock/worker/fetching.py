@@ -126,7 +126,7 @@ class Fetcher:
     async def _register(self) -> None:
         seconds = self._options.longest_pause.total_seconds() + _REGISTERED_LONGER_SECONDS
         span = timedelta(seconds=min(seconds, _LONGEST_REGISTRATION_SECONDS))
-        await self._database.claim(calls.start_waiting(self._handler.queue, span))
+        await self._database.claim(calls.start_waiting(self._handler.queue, span, self._token))
 
     async def _claim(self, count: int) -> int:
         call = calls.consume_batch(self._handler.queue, self._token, self._options.claim_for, count)

@@ -59,7 +59,7 @@ class Options:
     """The first pause of a queue that is empty; it doubles while the queue stays so."""
 
     max_polling_interval: timedelta | None = None
-    """The longest pause; without one 30 s, or 5 s where nothing but polling finds a message."""
+    """The longest pause; without one 5 s, or 30 s in listen mode."""
 
     max_queue_retries: int | None = None
     """Failed looks in a row after which `run()` gives up; without one it never does."""
@@ -91,7 +91,7 @@ class Options:
         Not longer than a claim: whoever looks once in each claim's time learns when it ends, and
         is awake then, should its holder have crashed.
         """
-        usual = _LONGEST_POLL if self.mode is Mode.POLL else _LONGEST_SLEEP
+        usual = _LONGEST_SLEEP if self.mode is Mode.LISTEN else _LONGEST_POLL
         wanted = max(self.max_polling_interval or usual, self.polling_interval)
         return min(wanted, max(self.claim_for * 0.8, self.polling_interval))
 

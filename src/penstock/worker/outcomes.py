@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from penstock.client.values import LONGEST_ERROR, described, duration, storable
 from penstock.errors import PayloadInvalid
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-# A dead letter's error is read by a person, so a page of it is enough.
-LONGEST_ERROR = 2000
+__all__ = ["LONGEST_ERROR", "Dead", "Outcome", "Retry", "Verdict", "described", "outcome_of"]
 
 
 class Retry(Exception):
@@ -20,7 +20,8 @@ class Retry(Exception):
 
     def __init__(self, delay: timedelta | None = None, reason: str | None = None) -> None:
         super().__init__(reason or "the handler asked for another attempt")
-        self.delay = delay
+        # Told where it was raised: nobody could send it to the database.
+        self.delay = duration("delay", delay)
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[Retry], tuple[timedelta | None, str | None]]:
@@ -33,7 +34,7 @@ class Dead(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Verdict(Enum):
@@ -72,22 +73,10 @@ def outcome_of(problem: BaseException) -> Outcome:
     kind = type(problem).__name__
     match problem:
         case Retry():
-            return Outcome(Verdict.RETRY, _storable(str(problem)), problem.delay, kind)
+            return Outcome(Verdict.RETRY, storable(str(problem)), problem.delay, kind)
         case Dead():
-            return Outcome(Verdict.BURY, _storable(problem.reason), kind=kind)
+            return Outcome(Verdict.BURY, storable(problem.reason), kind=kind)
         case PayloadInvalid():
-            return Outcome(Verdict.BURY, _storable(str(problem)), kind=kind)
+            return Outcome(Verdict.BURY, storable(str(problem)), kind=kind)
         case _:
             return Outcome(Verdict.RETRY, described(problem), kind=kind)
-
-
-def described(problem: BaseException) -> str:
-    """Type and message, as a dead letter shows them."""
-    kind, text = type(problem).__qualname__, str(problem)
-    return _storable(f"{kind}: {text}" if text else kind)
-
-
-def _storable(text: str) -> str:
-    # PostgreSQL has no U+0000, and half a surrogate pair can't be sent.
-    clean = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
-    return clean if len(clean) <= LONGEST_ERROR else clean[: LONGEST_ERROR - 1] + "…"

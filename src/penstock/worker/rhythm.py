@@ -42,8 +42,10 @@ def waiting_room(options: Options, seconds: float | None) -> int:
 def wanted(options: Options, load: Load) -> int:
     """How many messages to claim now; 0: none, until something has finished."""
     waiting_room_now = waiting_room(options, load.seconds)
-    room = options.concurrency + waiting_room_now - load.held
-    idle_slots = load.running + load.waiting < options.concurrency
+    begun = load.running + load.waiting
+    # A thread that outlived its message holds nothing, but still has its slot.
+    room = options.concurrency + waiting_room_now - max(load.held, begun)
+    idle_slots = begun < options.concurrency
     # Claims come in batches when the waiting room is half empty, not one by one.
     if not idle_slots and load.waiting > waiting_room_now // 2:
         return 0

@@ -40,7 +40,6 @@ class Station:
         self._held: dict[MessageId, Held] = {}
         self.invoker = invoker_for(handler, layers, self._database)
         self.settler = Settler(self._send, self._answered)
-        self.dispatcher = Dispatcher(handler, self.invoker, self._opened, self._ended)
         self.fetcher = Fetcher(
             handler,
             client,
@@ -48,6 +47,13 @@ class Station:
             load=self._load,
             deliver=self._deliver,
             failed=self._failed,
+        )
+        self.dispatcher = Dispatcher(
+            handler,
+            self.invoker,
+            self._opened,
+            self._ended,
+            freed=self.fetcher.finished,
         )
         self.keeper = Keeper(
             self._database,

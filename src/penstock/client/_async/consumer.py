@@ -99,11 +99,13 @@ class Consumer(Generic[P]):
         async with self._lock:
             self._closed = True
             self._feeder.stop()
-            await self._background.stop(_LAST_CLAIM_SECONDS)
-            self._client.consumers.discard(self)
-            await self._feeder.release()
-            # Whoever waits in `get` finds the consumer closed, and wakes the next.
-            self._feeder.arrived.set()
+            try:
+                await self._background.stop(_LAST_CLAIM_SECONDS)
+                await self._feeder.release()
+            finally:
+                self._client.consumers.discard(self)
+                # Whoever waits in `get` finds the consumer closed, and wakes the next.
+                self._feeder.arrived.set()
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -55,6 +55,7 @@ class Feeder(Generic[P]):
         self._watch = client.listener.watch(queue)
         self._stopping = False
         self._looks = 0
+        self._promising = True
         self._failures = 0
 
     async def run(self) -> None:
@@ -108,7 +109,8 @@ class Feeder(Generic[P]):
         if not self._wants_more():
             await self.asked.wait(self._until_review())
             self.asked.clear()
-        elif self._looks or not await self._claim():
+        # Something is likely to be there: registering as a sleeper first would only cost time.
+        elif not (self._promising and await self._claim()):
             await self._look_and_sleep()
 
     def _wants_more(self) -> bool:
@@ -120,7 +122,7 @@ class Feeder(Generic[P]):
         if options.mode is not Mode.POLL:
             # In this order nothing is missed: LISTEN, register, look once more, sleep.
             span = consuming.registration(consuming.longest_nap(options))
-            await self._database.run(calls.start_waiting(self.queue, span))
+            await self._database.run(calls.start_waiting(self.queue, span, self._token))
         if await self._claim():
             return
         due_in = await self._database.run(calls.next_visible_in(self.queue))
@@ -137,7 +139,8 @@ class Feeder(Generic[P]):
     async def _sleep(self, seconds: float) -> None:
         review = self._until_review()
         if not self._stopping:
-            await self._watch.wait(seconds if review is None else min(seconds, review))
+            nap = seconds if review is None else min(seconds, review)
+            self._promising = await self._watch.wait(nap)
 
     async def _claim(self) -> bool:
         """Whether there was something."""
@@ -146,6 +149,7 @@ class Feeder(Generic[P]):
         rows = await self._database.claim(
             calls.consume_batch(self.queue, self._token, options.claim_for, options.batch_size)
         )
+        self._promising = bool(rows)
         if not rows:
             return False
         self.emit(events.Name.MESSAGE_CLAIMED, count=len(rows))

@@ -100,11 +100,13 @@ class Consumer(Generic[P]):
         with self._lock:
             self._closed = True
             self._feeder.stop()
-            self._background.stop(_LAST_CLAIM_SECONDS)
-            self._client.consumers.discard(self)
-            self._feeder.release()
-            # Whoever waits in `get` finds the consumer closed, and wakes the next.
-            self._feeder.arrived.set()
+            try:
+                self._background.stop(_LAST_CLAIM_SECONDS)
+                self._feeder.release()
+            finally:
+                self._client.consumers.discard(self)
+                # Whoever waits in `get` finds the consumer closed, and wakes the next.
+                self._feeder.arrived.set()
 
     def __enter__(self) -> Self:
         self.open()

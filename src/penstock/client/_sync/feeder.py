@@ -123,7 +123,7 @@ class Feeder(Generic[P]):
         if options.mode is not Mode.POLL:
             # In this order nothing is missed: LISTEN, register, look once more, sleep.
             span = consuming.registration(consuming.longest_nap(options))
-            self._database.run(calls.start_waiting(self.queue, span))
+            self._database.run(calls.start_waiting(self.queue, span, self._token))
         if self._claim():
             return
         due_in = self._database.run(calls.next_visible_in(self.queue))

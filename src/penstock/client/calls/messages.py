@@ -177,7 +177,7 @@ def all_done(topic: str, message_ids: Sequence[int]) -> Call[bool]:
     return Call(
         "select coalesce(bool_and(coalesce(penstock.message_state(q.name, m.id), 'done') = 'done'),"
         " true) from penstock.list_queues() q, unnest(%s::bigint[]) m(id) where q.topic_name = %s"
-        " and (q.keep_alive_until is null or q.keep_alive_until > clock_timestamp())",
+        " and (q.keep_alive_until is null or q.keep_alive_until > penstock.clock())",
         (list(message_ids), topic),
         one(bool),
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.models import Json
 
 _FROM_NOW = (
-    "array(select clock_timestamp() + d from unnest(%s::interval[]) with ordinality u(d, n) "
+    "array(select penstock.clock() + d from unnest(%s::interval[]) with ordinality u(d, n) "
     "order by n)"
 )
 STAGE_COLUMNS = ("payload", "headers", "key", "priority", "correlation_id", "tenant_id")
@@ -42,12 +42,12 @@ def publish(
     """With a dedupe key it may be sent any number of times."""
     # Durations become times in the database, so that no client's clock is ever asked.
     options, values = given(
-        ("deliver_after => clock_timestamp() + %s::interval", delay),
+        ("deliver_after => penstock.clock() + %s::interval", delay),
         ("deliver_after => %s::timestamptz", deliver_after),
         ("headers => %s::text::jsonb", None if headers is None else encode(headers)),
         ("key => %s", key),
         ("priority => %s::int", priority),
-        ("expires_at => clock_timestamp() + %s::interval", expires_after),
+        ("expires_at => penstock.clock() + %s::interval", expires_after),
         ("expires_at => %s::timestamptz", expires_at),
         ("dedupe_key => %s", dedupe_key),
         ("dedupe_window => %s::interval", dedupe_window),

@@ -100,7 +100,7 @@ def next_visible_time(queue: str) -> Call[datetime | None]:
 def next_visible_in(queue: str) -> Call[timedelta | None]:
     """The same as a duration, so that no client's clock is asked."""
     return Call(
-        "select penstock.get_next_visible_time(%s) - clock_timestamp()",
+        "select penstock.get_next_visible_time(%s) - penstock.clock()",
         (queue,),
         optional(rows.same),
     )
@@ -124,11 +124,13 @@ def channel(queue: str) -> Call[str]:
     return Call("select penstock.queue_channel(%s)", (queue,), one(str))
 
 
-def start_waiting(queue: str, span: timedelta) -> Call[str]:
-    """Ask publishers to notify for this long; the answer is the channel."""
-    return Call(
-        "select penstock.start_waiting(%s, %s::int)", (queue, whole_seconds(span)), one(str)
-    )
+def start_waiting(queue: str, span: timedelta, token: str | None = None) -> Call[str]:
+    """Ask publishers to notify for this long; the answer is the channel.
+
+    The next claim that finds something ends it: of this token, or without one, of anybody.
+    """
+    parameters = (queue, whole_seconds(span), token)
+    return Call("select penstock.start_waiting(%s, %s::int, %s)", parameters, one(str))
 
 
 def grant_queue(queue: str, role: str) -> Call[None]:

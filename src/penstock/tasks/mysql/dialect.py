@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.tasks.sql import Parameters, load, with_tables
+from penstock.tasks.sql import Parameters, Session, load, with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.tasks.options import Tables
+
+
+# Less than any priority of 32 bits turned round.
+_BELOW_ALL = -(2**40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class MySQLDialect:
                 else "priority desc, created_at, id"
             ),
         }
+        words["urgency"] = "urgency" if self._layout.computed else "(0 - priority)"
         for name in ("ready_topic", "ready_tenant", "due", "expiring", "leases"):
             words[name] = self._hint(name)
         for name, value in words.items():
@@ -73,12 +78,37 @@ class MySQLDialect:
         sql, parameters = _for_each(text.replace("{index}", hint), topics)
         return sql, {**parameters, "tenant_id": tenant_id, "priority": priority}
 
-    def next_tenant(self, topics: Sequence[str]) -> tuple[str, Parameters]:
-        sql, parameters = _for_each(self["next_tenant"], topics)
-        return self["lowest"].replace("{each}", sql), parameters
+    async def topics(self, session: Session) -> list[str]:
+        found: list[str] = []
+        while True:
+            after = found[-1] if found else ""
+            [(topic,)] = await session.rows(self["next_topic"], {"after": after})
+            if topic is None:
+                return found
+            found.append(topic)
 
-    def levels(self, topics: Sequence[str]) -> tuple[str, Parameters]:
-        return _for_each(self["levels"], topics)
+    async def next_tenant(self, session: Session, topics: Sequence[str], after: str) -> str | None:
+        found: str | None = await self._lowest(session, "next_tenant", topics, after)
+        return found
+
+    async def levels(self, session: Session, topics: Sequence[str]) -> list[int]:
+        found: list[int] = []
+        after = _BELOW_ALL
+        while True:
+            urgency: int | None = await self._lowest(session, "next_level", topics, after)
+            if urgency is None:
+                return found
+            found.append(-urgency)
+            after = urgency
+
+    async def _lowest(
+        self, session: Session, name: str, topics: Sequence[str], after: str | int
+    ) -> Any:
+        sql, parameters = _for_each(self[name], topics)
+        column = "tenant_id" if name == "next_tenant" else "urgency"
+        asked = self["lowest"].replace("{column}", column).replace("{each}", sql)
+        [(found,)] = await session.rows(asked, {**parameters, "after": after})
+        return found
 
     def insert(self, values: Sequence[str]) -> str:
         return self["insert"].replace("{values}", ",\n".join(values))

@@ -48,7 +48,8 @@ _CAP_LOCK_SECONDS = 10
 
 _SETTINGS = (
     "set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'",
-    f"set session innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}",
+    # A note such as "the table exists already" would be logged as a warning.
+    f"set session innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_notes = 0",
     "set session transaction isolation level read committed",
 )
 

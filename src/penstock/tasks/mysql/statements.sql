@@ -22,25 +22,27 @@ union all
   order by available_at limit %(batch)s);
 
 -- lock
--- FOR UPDATE SKIP LOCKED: MySQL 8.0.1, MariaDB 10.6.  Rows are found by primary key, in its order.
+-- FOR UPDATE SKIP LOCKED: MySQL 8.0.1, MariaDB 10.6.  Rows are found by primary key, in its order;
+-- FORCE INDEX keeps a small table from being read, and locked, as a whole.
 select id, status, attempts, max_attempts, available_at, lease_owner, lease_until, expires_at,
        created_at, updated_at
-from mq_tasks where id in %(ids)s order by id for update skip locked;
+from mq_tasks force index (primary)
+where id in %(ids)s order by id for update skip locked;
 
 -- make_ready
 -- One-table UPDATE by primary key.
-update mq_tasks set available_at = created_at where id in %(ids)s;
+update mq_tasks force index (primary) set available_at = created_at where id in %(ids)s;
 
 -- expire
 -- As above.  `available_at = available_at` keeps a TIMESTAMP made by hand from moving by itself.
-update mq_tasks
+update mq_tasks force index (primary)
 set status = 'expired', available_at = available_at, lease_owner = null, lease_until = null,
     updated_at = %(now)s
 where id in %(ids)s;
 
 -- requeue
 -- MySQL assigns from left to right, so the old owner is read before it is removed.
-update mq_tasks
+update mq_tasks force index (primary)
 set status = 'queued', available_at = created_at,
     last_error = concat('the lease of ', coalesce(lease_owner, 'nobody'), ' ended in attempt ', attempts),
     last_error_at = %(now)s, lease_owner = null, lease_until = null, updated_at = %(now)s
@@ -57,31 +59,32 @@ from mq_tasks where id in %(ids)s order by id;
 
 -- bury
 -- As requeue.
-update mq_tasks
+update mq_tasks force index (primary)
 set status = 'dead', available_at = available_at,
     last_error = coalesce(%(reason)s,
       concat('the lease of ', coalesce(lease_owner, 'nobody'), ' ended in attempt ', attempts)),
     last_error_at = %(now)s, lease_owner = null, lease_until = null, updated_at = %(now)s
 where id in %(ids)s;
 
--- topics
--- DISTINCT on the column that follows constants in an index: a loose index scan in both.
-select distinct topic from mq_tasks {ready_topic} where status = 'queued' and {ready};
+-- next_topic
+-- MIN behind constants in an index reads one entry in both; asked again and again, from one topic to
+-- the next.  (DISTINCT would read the whole backlog on MariaDB.)
+select min(topic) from mq_tasks {ready_topic}
+where status = 'queued' and {ready} and topic > %(after)s;
 
 -- next_tenant
--- MIN behind constants in an index reads one entry in both; one such look for each topic, joined by
--- UNION ALL.
+-- As next_topic; one such look for each topic, joined by UNION ALL.
 select min(tenant_id) as tenant_id from mq_tasks {ready_tenant}
 where status = 'queued' and {ready} and topic = %(topic)s and tenant_id > %(after)s;
 
+-- next_level
+-- As next_tenant; the index has the priorities turned round.
+select min({urgency}) as urgency from mq_tasks {ready_topic}
+where status = 'queued' and {ready} and topic = %(topic)s and {urgency} > %(after)s;
+
 -- lowest
 -- The least of those: a derived table with a name of its own.
-select min(tenant_id) from ({each}) as of_topics;
-
--- levels
--- As topics.
-select distinct priority from mq_tasks {ready_topic}
-where status = 'queued' and {ready} and topic = %(topic)s;
+select min({column}) from ({each}) as of_topics;
 
 -- heads
 -- Reads an index from one end, without locks; the LIMIT ends it.  FORCE INDEX is the same in both, and
@@ -98,14 +101,14 @@ select topic, tenant_id, count(*) from mq_tasks where status = 'leased' group by
 -- ready
 -- Candidates again, now locked one by one by primary key: SKIP LOCKED as above.  Under READ COMMITTED
 -- the locking read sees what others committed meanwhile, and locks no gaps.
-select id from mq_tasks
+select id from mq_tasks force index (primary)
 where id in %(ids)s and status = 'queued' and available_at <= created_at
   and (expires_at is null or expires_at > %(now)s) and attempts < max_attempts
 order by id for update skip locked;
 
 -- lease
 -- Rows that are locked already, by primary key.
-update mq_tasks
+update mq_tasks force index (primary)
 set status = 'leased', available_at = available_at, lease_owner = %(owner)s, lease_until = %(until)s,
     attempts = attempts + 1, updated_at = %(now)s
 where id in %(ids)s;
@@ -242,12 +245,12 @@ order by id limit %(limit)s for update skip locked;
 -- standings
 -- By primary key, in its order, waited for.
 select id, status, utc_timestamp(6) + interval %(shift)s microsecond
-from mq_tasks where id in %(ids)s order by id for update;
+from mq_tasks force index (primary) where id in %(ids)s order by id for update;
 
 -- replay
 -- By primary key.  MySQL assigns from left to right: the last attempt is raised before the attempts
 -- are reset.
-update mq_tasks
+update mq_tasks force index (primary)
 set status = 'queued', available_at = coalesce(greatest(%(until)s, created_at), created_at),
     max_attempts = if(%(reset)s, max_attempts, greatest(max_attempts, attempts + 1)),
     attempts = if(%(reset)s, 0, attempts),
@@ -279,14 +282,14 @@ limit %(limit)s;
 delete from mq_tasks where id in %(ids)s and status in %(statuses)s;
 
 -- holder_by_id
--- One row by primary key, waited for.
+-- One row by primary key; read once more with FOR UPDATE before its key is taken away.
 select id, status, expires_at, created_at, utc_timestamp(6) + interval %(shift)s microsecond
-from mq_tasks where id = %(id)s for update;
+from mq_tasks where id = %(id)s;
 
 -- holder_by_key
--- One row by the unique key, waited for.
+-- One row by the unique key; as above.
 select id, status, expires_at, created_at, utc_timestamp(6) + interval %(shift)s microsecond
-from mq_tasks where tenant_id = %(tenant_id)s and dedupe_key = %(dedupe_key)s for update;
+from mq_tasks where tenant_id = %(tenant_id)s and dedupe_key = %(dedupe_key)s;
 
 -- free_key
 -- One row by primary key.

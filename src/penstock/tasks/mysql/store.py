@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from penstock.errors import UnusableConnection
 from penstock.tasks import rows
+from penstock.tasks.deduping import key_order
 from penstock.tasks.mysql import schema
 from penstock.tasks.mysql.dialect import Layout, MySQLDialect
 from penstock.tasks.mysql.session import DUPLICATE, MySQLDatabase, code_of
@@ -104,7 +105,7 @@ class MySQLTaskStore(SqlTaskStore):
             if len(tasks) == 1:
                 return set()
             inserted: set[TaskId] = set()
-            for task in tasks:
+            for task in sorted(tasks, key=key_order):
                 inserted |= await self._insert_some(session, [task])
             return inserted
         return {task.id for task in tasks}
@@ -112,8 +113,9 @@ class MySQLTaskStore(SqlTaskStore):
     def _insertion(self, tasks: Sequence[NewTask]) -> tuple[str, Parameters]:
         values: list[str] = []
         parameters: Parameters = {}
-        for number, task in enumerate(tasks):
-            # Tasks of one call differ by microseconds, so that they keep their order.
+        # Tasks of one call differ by microseconds, so that they keep their order; they are written
+        # in the order of their keys, so that two calls don't wait for each other crosswise.
+        for number, task in sorted(enumerate(tasks), key=lambda each: key_order(each[1])):
             created = self._moment(timedelta(microseconds=number))
             words = {name: f"%({name}_{number})s" for name in _GIVEN}
             values.append(

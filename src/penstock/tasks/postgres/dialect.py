@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.tasks.sql import Parameters, load, with_tables
+from penstock.tasks.sql import Parameters, Session, load, with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,11 +40,16 @@ class PostgresDialect:
         }
         return self[name], parameters
 
-    def next_tenant(self, topics: Sequence[str]) -> tuple[str, Parameters]:
-        return self["next_tenant"], {"topics": list(topics)}
+    async def topics(self, session: Session) -> list[str]:
+        return [row[0] for row in await session.rows(self["topics"])]
 
-    def levels(self, topics: Sequence[str]) -> tuple[str, Parameters]:
-        return self["levels"], {"topics": list(topics)}
+    async def next_tenant(self, session: Session, topics: Sequence[str], after: str) -> str | None:
+        [row] = await session.rows(self["next_tenant"], {"topics": list(topics), "after": after})
+        found: str | None = row[0]
+        return found
+
+    async def levels(self, session: Session, topics: Sequence[str]) -> list[int]:
+        return [row[0] for row in await session.rows(self["levels"], {"topics": list(topics)})]
 
     def duration(self, value: timedelta) -> timedelta:
         return value

@@ -171,10 +171,13 @@ with heads as materialized (
     order by t.priority desc, t.created_at, t.id limit %(window)s) as head
   order by head.priority desc, head.created_at, head.id limit %(window)s),
 chosen as materialized (
-  select t.id from heads join mq_tasks t on t.id = heads.id
-  where t.status = 'queued' and t.available_at <= t.created_at
-  order by heads.priority desc, heads.created_at, heads.id
-  limit %(limit)s for update of t skip locked),
+  -- One lookup by id for each, in their order: a join might read the whole table instead.
+  select locked.id
+  from heads cross join lateral (
+    select t.id from mq_tasks t
+    where t.id = heads.id and t.status = 'queued' and t.available_at <= t.created_at
+    for update skip locked) as locked
+  limit %(limit)s),
 taken as (
   update mq_tasks t
   set status = 'leased', lease_owner = %(owner)s, lease_until = %(until)s,
@@ -323,17 +326,18 @@ delete from mq_tasks where id = any(array(
 
 -- holder_by_id
 select id, status, expires_at, created_at, clock_timestamp() at time zone 'utc' + %(shift)s::interval
-from mq_tasks where id = %(id)s for update;
+from mq_tasks where id = %(id)s;
 
 -- holder_by_key
 select id, status, expires_at, created_at, clock_timestamp() at time zone 'utc' + %(shift)s::interval
-from mq_tasks where tenant_id = %(tenant_id)s and dedupe_key = %(dedupe_key)s for update;
+from mq_tasks where tenant_id = %(tenant_id)s and dedupe_key = %(dedupe_key)s;
 
 -- free_key
 update mq_tasks set dedupe_key = null where id = %(id)s returning id;
 
 -- insert
--- Tasks of one call differ by microseconds, so that they keep their order.
+-- Tasks of one call differ by microseconds, so that they keep their order; they are written in the
+-- order of their keys, so that two calls with the same keys don't wait for each other crosswise.
 with clock as materialized (select clock_timestamp() at time zone 'utc' + %(shift)s::interval as now),
 given as (
   select *, clock.now + (position - 1) * interval '1 microsecond' as created_at
@@ -349,6 +353,7 @@ select id, topic, tenant_id, payload, meta, priority, dedupe_key, 'queued', 0, m
        greatest(coalesce(available_at, created_at + delay, created_at), created_at),
        coalesce(expires_at, created_at + expires_in), created_at, created_at
 from given
+order by tenant_id, dedupe_key, id
 on conflict do nothing
 returning id;
 

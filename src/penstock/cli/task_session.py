@@ -1,0 +1,85 @@
+"""One run of a task command: a store on PostgreSQL, MySQL or the embedded server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import typer
+
+from penstock.cli.output import Output
+from penstock.cli.session import Session
+from penstock.settings import variable
+from penstock.tasks import StoreOptions, TaskStore, open_store
+
+T = TypeVar("T")
+
+# A person waits for the answer: a server that restarts is waited for, a wrong address is not.
+_PATIENCE = timedelta(seconds=5)
+_MYSQL = ("mysql", "mariadb")
+
+
+def is_mysql(dsn: str | None) -> bool:
+    """Whether a DSN leads to MySQL or MariaDB, where only tasks live."""
+    given = dsn or os.environ.get(variable("dsn"), "")
+    return given.partition(":")[0].partition("+")[0].strip().lower() in _MYSQL
+
+
+class TaskSession:
+    """Opens the store that a command needs, and closes it at the end."""
+
+    def __init__(self, dsn: str | None, *, json: bool) -> None:
+        if dsn is not None and not dsn.strip():
+            raise typer.BadParameter(
+                "is empty; leave it out to use the embedded server", param_hint="--dsn"
+            )
+        self._given = dsn
+        self._json = json
+        self._closing = ExitStack()
+        self.output = Output(json=json)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    @cached_property
+    def dsn(self) -> str:
+        """Where the database is; without a DSN the embedded server is started now."""
+        if is_mysql(self._given):
+            return self._given or os.environ[variable("dsn")]
+        return self._postgres.dsn
+
+    @cached_property
+    def _postgres(self) -> Session:
+        return self._closing.enter_context(Session(self._given, json=self._json))
+
+    def store(self, **options: Any) -> TaskStore:
+        """A store that is not opened yet."""
+        return open_store(self.dsn, StoreOptions(pool_size=2, retry_for=_PATIENCE, **options))
+
+    def run(self, work: Callable[[TaskStore], Awaitable[T]], *, opened: bool = True) -> T:
+        """Do something with the store, which is open meanwhile."""
+        store = self.store()
+
+        async def main() -> T:
+            try:
+                if opened:
+                    await store.open()
+                return await work(store)
+            finally:
+                await store.close()
+
+        return asyncio.run(main())

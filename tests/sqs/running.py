@@ -1,0 +1,76 @@
+"""A server in a thread of the test's own process, and clients for it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+
+from penstock.settings import Settings
+from penstock.sqs import key_file
+from penstock.sqs.keys import AccessKey, Role
+from penstock.sqs.options import Options
+from penstock.sqs.server import Plan, Server, address, bind, settings_for
+from tests.sqs import query_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ADMIN = AccessKey("AKIAADMIN", "the-admin's-secret/+=", name="admin")
+STRANGER = AccessKey("AKIASTRANGER", "the-stranger's-secret", account="111111111111", name="eve")
+PUBLISHER = AccessKey("AKIAPUBLISHER", "secret-p", role=Role.PUBLISHER, name="pia")
+CONSUMER = AccessKey("AKIACONSUMER", "secret-c", role=Role.CONSUMER, name="con")
+NARROW = AccessKey("AKIANARROW", "secret-n", queues=("orders-*",), name="nora")
+KEYS = (ADMIN, STRANGER, PUBLISHER, CONSUMER, NARROW)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that runs."""
+
+    url: str
+    dsn: str
+    server: Server
+
+    def boto3(self, key: AccessKey = ADMIN, *, protocol: str = "json", **options: Any) -> Any:
+        """A client of either protocol that does not retry: tests want the first answer."""
+        session = boto3.Session()
+        if protocol == "query":
+            query_model.use(session)
+        settings = {
+            "endpoint_url": self.url,
+            "region_name": "us-east-1",
+            "aws_access_key_id": key.access_key,
+            "aws_secret_access_key": key.secret,
+            "config": Config(retries={"total_max_attempts": 1}),
+        }
+        return session.client("sqs", **(settings | options))
+
+
+@contextmanager
+def running(
+    dsn: str, folder: Path, keys: tuple[AccessKey, ...] = KEYS, **given: Any
+) -> Iterator[Running]:
+    """Serve this database until the end of the block."""
+    path = folder / "keys.toml"
+    path.touch(mode=0o600)
+    path.write_text("\n".join(key_file.entry(key, None) for key in keys), encoding="utf-8")
+    options = Options(port=0, key_file=path, access_log=False, **given)
+    listening = bind(options)
+    server = Server(Plan(settings_for(Settings(dsn=dsn), dsn), options))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), server.application.problem
+            thread.join(0.01)
+        yield Running(address(options, listening), dsn, server)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()

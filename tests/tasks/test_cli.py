@@ -1,0 +1,150 @@
+"""`penstock task` on both databases."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import task
+from penstock.cli.advice import explain
+from penstock.cli.app import app
+from penstock.errors import PenstockError
+from tests.acceptance.commandline import CommandLine, Ran
+from tests.tasks import seed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.tasks.backends import Place
+
+pytestmark = pytest.mark.backends("pg18", "mariadb")
+VERBS = ["init", "enqueue", "list", "show", "retry", "cancel"]
+VERBS += ["dlq", "replay", "stats", "purge", "doctor", "worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The command line in this process: starting a new one for every word would take minutes."""
+
+    dsn: str
+
+    def __call__(self, *words: str, stdin: str = "") -> Ran:
+        ran = CliRunner().invoke(app, words, input=stdin, env={"PENSTOCK_DSN": self.dsn})
+        if isinstance(ran.exception, PenstockError):
+            return Ran(1, ran.stdout, " ".join(filter(None, explain(ran.exception))))
+        assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
+        return Ran(ran.exit_code, ran.stdout, ran.stderr)
+
+    def ok(self, *words: str, stdin: str = "") -> Ran:
+        ran = self(*words, stdin=stdin)
+        assert ran.code == 0, ran.err + ran.out
+        return ran
+
+
+@pytest.fixture
+def penstock(place: Place) -> Inside:
+    return Inside(place.dsn)
+
+
+def test_the_help_lists_all_verbs():
+    text = CliRunner().invoke(task.app, ["--help"]).output
+    assert re.findall(r"^│ ([a-z][a-z-]*) ", text, re.MULTILINE) == VERBS
+
+
+def test_every_help_text_ends_with_an_example():
+    # In this process, and not twelve times in a new one.
+    for verb in VERBS:
+        text = CliRunner().invoke(task.app, [verb, "--help"]).output
+        *_, last = re.split(r"\n\s*\n", text.strip())
+        assert last.strip().startswith(f"Example: penstock task {verb}")
+
+
+def test_a_tasks_life_by_command(penstock: Inside):
+    words = ["--tenant", "acme", "--dedupe-key", "k", "--meta", '{"a": 1}', "--id", "t1"]
+    assert penstock.ok("--json", "task", "enqueue", "mail", "hello", *words).json["id"] == "t1"
+    again = penstock("task", "enqueue", "mail", "hello", "--tenant", "acme", "--dedupe-key", "k")
+    assert again.code == 1
+    assert "it is task t1" in again.err
+    [listed] = penstock.ok("task", "list", "--json", "--tenant", "acme").json
+    assert (listed["payload"], listed["status"], listed["meta"]) == ("hello", "queued", {"a": 1})
+    assert penstock.ok("task", "stats", "--json").json["queued"] == 1
+    assert penstock.ok("task", "cancel", "t1", "--reason", "twice", "--json").lines == [
+        {"id": "t1", "cancelled": True}
+    ]
+    shown = penstock.ok("task", "show", "t1", "--json").json
+    assert (shown["status"], shown["last_error"], shown["history"]) == ("dead", "twice", [])
+    assert "retried t1" in penstock.ok("task", "retry", "t1").out
+    assert "no dead letters" in penstock.ok("task", "dlq").err
+    assert penstock.ok("task", "replay", "--json").json == {"replayed": 0, "remaining": 0}
+    assert penstock.ok("task", "purge", "--older-than", "1d", "--json").json == {"purged": 0}
+    assert "no task nothing" in penstock("task", "show", "nothing").err
+    assert penstock.ok("task", "doctor", "--json").json
+
+
+def test_a_payload_comes_from_standard_input(penstock: Inside):
+    task_id = penstock.ok("task", "enqueue", "mail", "-", "--json", stdin="naïve\n").json["id"]
+    assert penstock.ok("task", "show", task_id, "--json").json["payload"] == "naïve\n"
+
+
+def test_init_makes_the_tables(bare_place: Place):
+    penstock = Inside(bare_place.dsn)
+    assert "task init" in penstock("task", "stats").err
+    assert "ready" in penstock.ok("task", "init").out
+    assert penstock.ok("task", "stats", "--json").json["total"] == 0
+
+
+def test_the_doctor_names_what_is_slow_and_fails(bare_place: Place):
+    tables = seed.MYSQL if bare_place.backend.name == "mariadb" else seed.POSTGRES
+    bare_place.backend.run(bare_place, *tables, *seed.INDEXES)  # type: ignore[attr-defined]
+    ran = Inside(bare_place.dsn)("task", "doctor", "--json")
+    assert ran.code == 1
+    assert any("index" in each["name"] and not each["ok"] for each in ran.json)
+
+
+@pytest.mark.backends("mariadb")
+def test_the_general_doctor_knows_mysql_too(penstock: Inside):
+    found = penstock.ok("doctor", "--json").json
+    assert {"package", "tasks: server", "tasks: payload"} <= {each["name"] for each in found}
+
+
+@pytest.mark.backends("mariadb")
+def test_a_worker_runs_until_it_is_told_to_stop(penstock: Inside, place: Place, tmp_path: Path):
+    (tmp_path / "chores.py").write_text(
+        textwrap.dedent("""
+            import penstock.tasks
+            from penstock.tasks import TaskWorker
+            worker = TaskWorker(penstock.tasks.connect())
+
+            @worker.handler("mail", keep_result=True)
+            async def send(task):
+                print(task.payload.decode(), flush=True)
+                return {"sent": True}
+        """)
+    )
+    task_id = penstock.ok("task", "enqueue", "mail", "hello", "--json").json["id"]
+    running = CommandLine(place.dsn).start(
+        "task", "worker", "chores:worker", PYTHONPATH=str(tmp_path)
+    )
+    try:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "hello\n"
+    finally:
+        running.send_signal(signal.SIGTERM)
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == 0, err
+    shown = penstock.ok("task", "show", task_id, "--json").json
+    assert (shown["status"], json.loads(shown["result"])) == ("done", {"sent": True})
+
+
+@pytest.mark.backends("memory")
+def test_a_password_never_reaches_the_screen():
+    ran = Inside("mysql://ada:s3cret@127.0.0.1:1/db?unix_socket=/nowhere")("task", "stats")
+    assert ran.code == 1
+    assert "s3cret" not in ran.err + ran.out
