@@ -94,7 +94,7 @@ def test_dead_letter_has_the_whole_message_its_error_and_its_history(mq: Caller)
     assert dead.moved_at >= dead.published_at
 
 
-def test_history_of_a_long_suffering_message_keeps_the_first_and_the_last_nineteen(mq: Caller) -> None:
+def test_history_of_a_long_suffering_message_keeps_its_first_and_last_attempts(mq: Caller) -> None:
     mq("create_queue", "patient", "t", max_delivery_attempts=25)
     message_id = mq.publish("t", 1)
     for attempt in range(1, 26):
