@@ -42,6 +42,7 @@ begin;
 \ir internal/schedule.sql
 \ir internal/pick_scheduled.sql
 \ir internal/claiming.sql
+\ir internal/given_back.sql
 \ir internal/claim_with_care.sql
 \ir internal/give_up.sql
 \ir internal/contents.sql

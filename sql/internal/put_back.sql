@@ -17,8 +17,9 @@ $$;
 -- Messages leave a claim undone: back to the queue, or to the dead letters when their attempts are used up.
 -- p_claim holds just these messages.  p_delay null: the queue's backoff for failures, at once for the rest.
 -- p_outcome: 'failed', 'released' (the attempt is not counted), 'expired', or 'dead' (whatever the attempt).
+-- p_locked: the caller is a claim and holds the queue's lock.
 create or replace function penstock_data.put_back(
-    p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz
+    p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz, p_locked boolean default false
 ) returns void
 language plpgsql as $$
 declare
@@ -37,7 +38,7 @@ begin
                or v_queue.max_delivery_attempts > 0 and coalesce(u.attempt, 1) >= v_queue.max_delivery_attempts);
     end if;
 
-    insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history)
+    insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history, xid)
     select
         v_queue.id, u.id,
         p_now + coalesce(p_delay, case when p_outcome = 'failed'
@@ -46,7 +47,8 @@ begin
         coalesce(u.attempt, 1) - (p_outcome = 'released')::int,
         u.lane,
         case when p_outcome = 'released' then p_claim.histories -> u.id::text
-            else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end
+            else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end,
+        case when not p_locked then pg_current_xact_id() end
     from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
     cross join lateral (
         select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
@@ -80,9 +82,10 @@ end
 $$;
 
 -- Take back the claims of a queue whose deadline passed.  Returns how many; a claim that is being acked right now is
--- left to the next scan below the floor.  Locks: those claims.
-create or replace function penstock_data.take_back(p_queue_id bigint, p_from timestamptz, p_now timestamptz, p_limit int default 1000)
-returns int
+-- left to the next scan below the floor.  p_locked as in put_back.  Locks: those claims.
+create or replace function penstock_data.take_back(
+    p_queue_id bigint, p_from timestamptz, p_now timestamptz, p_locked boolean default false, p_limit int default 1000
+) returns int
 language plpgsql as $$
 declare
     v_claim penstock_data.claims;
@@ -97,7 +100,7 @@ begin
             for update skip locked))
         returning c.*
     loop
-        perform penstock_data.put_back(v_claim, 'expired', null, null, p_now);
+        perform penstock_data.put_back(v_claim, 'expired', null, null, p_now, p_locked);
         v_count := v_count + 1;
     end loop;
     return v_count;

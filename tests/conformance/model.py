@@ -17,7 +17,7 @@ from typing import NamedTuple
 RETRY_BASE = timedelta(seconds=20)
 RETRY_CAP = timedelta(seconds=50)
 JITTER = 0.2  # a retry comes up to a fifth sooner
-# What commits late may be overlooked until a claim looks below the floor again.
+# A claim that was locked at its end may be overlooked until somebody looks below the floor again.
 LATE = timedelta(seconds=60)
 FOREVER = datetime.max.replace(tzinfo=UTC)  # as long as a transaction is open that works on it
 # While a key waits for its turn, any other key gets two turns at most.  The waiting head has rank

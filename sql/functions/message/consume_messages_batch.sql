@@ -53,9 +53,10 @@ begin
                 where w.topic_id = v_queue.topic_id and w.until > v_queue.now and w.queue_id = v_queue.id)
             and (
                 select true from penstock_data.scheduled d
-                where d.queue_id = v_queue.id and d.priority = 0 and d.rank is null
-                  and d.visible_at >= p.floor - interval '1 second' and d.visible_at <= v_queue.now
-                order by d.visible_at limit 1) is null as plain
+                where d.queue_id = v_queue.id and d.xid >= pg_snapshot_xmax(p.flagged_from)
+                order by d.xid limit 1) is null
+            and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
+                else not penstock_data.given_back_late(v_queue.id, p.flagged_from) end as plain
         into v_position
         from penstock_data.positions p where p.queue_id = v_queue.id order by p.seq desc limit 1;
 
