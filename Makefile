@@ -9,7 +9,7 @@ JOBS   ?= 2
 PYTEST ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
-GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py
+GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/sqs_model.py tools/sqs_compatibility.py
 CHECKED    := $(wildcard src bench tests tools examples)
 
 .DEFAULT_GOAL := help
@@ -56,6 +56,7 @@ generated: $(READY)
 	@set -e; for tool in $(wildcard $(GENERATORS)); do echo "$$tool --check"; $(BIN)/python $$tool --check; done
 
 pytest: $(READY)
+	@sh tools/debian_packages.sh
 	@$(BIN)/pytest -q -n $(JOBS) $(PYTEST)
 
 prove: $(READY)  ## longer programmes: a deeper state machine, planted mutations

@@ -33,6 +33,13 @@ class Sizes:
     pace: int = 800
     paced_seconds: float = 30.0
     poll_seconds: float = 0.005
+    #: Jobs for a whole worker, for how many seconds at most, and messages that wake an idle one.
+    jobs: int = 50_000
+    worker_seconds: float = 15.0
+    wake_ups: int = 100
+    #: Messages on an idle queue, and the seconds of idleness before each.
+    wakeups: int = 300
+    wakeup_pause: float = 0.1
 
     def messages_for(self, batch: int) -> int:
         """Messages of one round in batches of that size: whole batches only."""
@@ -56,6 +63,10 @@ QUICK = Sizes(
     judged_time_limit=6.0,
     housekeep_every=1.0,
     paced_seconds=1.5,
+    jobs=2_000,
+    worker_seconds=6.0,
+    wake_ups=10,
+    wakeups=20,
 )
 
 

@@ -23,9 +23,16 @@ class Status(Enum):
 class Metric(Enum):
     CPU = "CPU"
     WAL = "WAL"
+    TIME = "time"
 
     def of(self, result: Result) -> float | None:
-        return result.cpu_us if self is Metric.CPU else result.wal
+        match self:
+            case Metric.CPU:
+                return result.cpu_us
+            case Metric.WAL:
+                return result.wal
+            case Metric.TIME:
+                return 1e6 / result.rate if result.rate else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,23 @@ class CourseTarget:
         return _verdict(self.title, self.limit, value, detail)
 
 
+@dataclass(frozen=True, slots=True)
+class LatencyTarget:
+    """The median of a latency, over the milliseconds that it may take."""
+
+    title: str
+    subject: Where
+    milliseconds: float
+
+    def judge(self, results: Sequence[Result]) -> Verdict:
+        result = self.subject.find(results)
+        latency = result.latency if result else None
+        if latency is None:
+            return Verdict(self.title, 1.0, None, Status.NOT_JUDGED, "not measured")
+        detail = f"{latency.p50:.2f} ms against {self.milliseconds:g} ms"
+        return _verdict(self.title, 1.0, latency.p50 / self.milliseconds, detail)
+
+
 def _verdict(title: str, limit: float, value: float | None, detail: str) -> Verdict:
     if value is None:
         return Verdict(title, limit, None, Status.NOT_JUDGED, detail)
@@ -108,7 +132,7 @@ def _verdict(title: str, limit: float, value: float | None, detail: str) -> Verd
     return Verdict(title, limit, value, status, detail)
 
 
-Target = RatioTarget | CourseTarget
+Target = RatioTarget | CourseTarget | LatencyTarget
 
 
 def against_textbook(case: str, metric: Metric, limit: float) -> RatioTarget:
@@ -142,6 +166,14 @@ def fan_out(batch: str, metric: Metric, limit: float) -> RatioTarget:
     )
 
 
+def wake_up(case: str, milliseconds: float) -> LatencyTarget:
+    return LatencyTarget(
+        f"wake-up on an idle queue, {case}: median",
+        Where("wakeup", case, "penstock"),
+        milliseconds,
+    )
+
+
 def targets(edge: int) -> tuple[Target, ...]:
     return (
         against_textbook("batch 1", Metric.CPU, 1.0),
@@ -164,6 +196,22 @@ def targets(edge: int) -> tuple[Target, ...]:
             limit=1.1,
             least_messages=200_000,
             edge=edge,
+        ),
+        wake_up("penstock.connect()", 5.0),
+        wake_up("penstock.sync.connect()", 5.0),
+        RatioTarget(
+            "worker, concurrency 50: time per job (µs) against the better library",
+            Metric.TIME,
+            Where("worker", "concurrency 50", "penstock"),
+            tuple(
+                Where("worker", "concurrency 50", name) for name in ("procrastinate", "pgqueuer")
+            ),
+            limit=1 / 3,
+        ),
+        LatencyTarget(
+            "worker, idle: from commit to handler, median",
+            Where("worker", "idle, one message", "penstock"),
+            5.0,
         ),
     )
 

@@ -41,6 +41,7 @@ begin;
 \ir internal/put_back.sql
 \ir internal/schedule.sql
 \ir internal/pick_scheduled.sql
+\ir internal/short_way.sql
 \ir internal/claiming.sql
 \ir internal/given_back.sql
 \ir internal/claim_with_care.sql
@@ -52,6 +53,10 @@ begin;
 \ir internal/segments.sql
 \ir internal/housekeeping.sql
 \ir internal/rebasing.sql
+\ir internal/deliver.sql
+\ir internal/finish_message.sql
+\ir internal/deadlines.sql
+\ir internal/make_fair.sql
 
 -- What people look at
 \ir views/views.sql
@@ -91,9 +96,56 @@ begin;
 \ir functions/stats/key_counts.sql
 \ir functions/admin/version.sql
 \ir functions/admin/configure.sql
+\ir functions/admin/clock.sql
 \ir functions/admin/maintain.sql
 \ir functions/admin/rebase.sql
 \ir functions/admin/health.sql
+
+-- The SQS door
+\ir sqs/tables/error_shapes.sql
+\ir sqs/tables/system.sql
+\ir sqs/tables/queues.sql
+\ir sqs/tables/receive_attempts.sql
+\ir sqs/tables/move_tasks.sql
+\ir sqs/tables/types.sql
+\ir sqs/internal/errors.sql
+\ir sqs/internal/names.sql
+\ir sqs/internal/find_queue.sql
+\ir sqs/internal/ids.sql
+\ir sqs/internal/message_attributes.sql
+\ir sqs/internal/queue_attributes.sql
+\ir sqs/internal/policies.sql
+\ir sqs/internal/batches.sql
+\ir sqs/internal/sending.sql
+\ir sqs/internal/receiving.sql
+\ir sqs/internal/redriving.sql
+\ir sqs/internal/repeated_receives.sql
+\ir sqs/internal/deleting.sql
+\ir sqs/internal/changing_visibility.sql
+\ir sqs/actions/create_queue.sql
+\ir sqs/actions/delete_queue.sql
+\ir sqs/actions/get_queue_url.sql
+\ir sqs/actions/list_queues.sql
+\ir sqs/actions/get_queue_attributes.sql
+\ir sqs/actions/set_queue_attributes.sql
+\ir sqs/actions/purge_queue.sql
+\ir sqs/actions/tag_queue.sql
+\ir sqs/actions/send_message.sql
+\ir sqs/actions/send_message_batch.sql
+\ir sqs/actions/receive_message.sql
+\ir sqs/actions/delete_message.sql
+\ir sqs/actions/change_message_visibility.sql
+\ir sqs/actions/add_permission.sql
+\ir sqs/actions/remove_permission.sql
+\ir sqs/actions/list_dead_letter_source_queues.sql
+\ir sqs/actions/start_message_move_task.sql
+\ir sqs/actions/list_message_move_tasks.sql
+\ir sqs/actions/cancel_message_move_task.sql
+\ir sqs/invoke.sql
+\ir sqs/invoke_many.sql
+\ir sqs/run_move_tasks.sql
+\ir sqs/settings.sql
+\ir sqs/access_keys.sql
 
 -- What an earlier version had and this one has not
 \ir sweep.sql

@@ -16,9 +16,9 @@ exception
 end
 $$;
 
-revoke all on schema penstock, penstock_data from public;
-revoke all on all tables in schema penstock, penstock_data from public;
-revoke all on all functions in schema penstock, penstock_data from public;
+revoke all on schema penstock, penstock_data, pgqs, pgqs_data from public;
+revoke all on all tables in schema penstock, penstock_data, pgqs, pgqs_data from public;
+revoke all on all functions in schema penstock, penstock_data, pgqs, pgqs_data from public;
 
 do $$
 declare
@@ -38,7 +38,7 @@ begin
         return;
     end if;
     grant usage on schema penstock to penstock_publisher, penstock_consumer, penstock_monitor, penstock_admin;
-    grant execute on function penstock.schema_version(), penstock.error_codes()
+    grant execute on function penstock.schema_version(), penstock.error_codes(), penstock.clock()
         to penstock_publisher, penstock_consumer, penstock_monitor;
     grant execute on all functions in schema penstock to penstock_admin;
     for v_role, v_function in
@@ -48,6 +48,13 @@ begin
     loop
         execute format('grant execute on function %s to %I', v_function, v_role);
     end loop;
+    -- What each role may do through SQS is decided for each action (pgqs_data.check_right).
+    grant usage on schema pgqs to penstock_publisher, penstock_consumer, penstock_monitor, penstock_admin;
+    grant execute on function pgqs.invoke(text, jsonb, jsonb), pgqs.invoke_many(text, jsonb[], jsonb[]), pgqs.engine_queue(text, text, text)
+        to penstock_publisher, penstock_consumer, penstock_monitor;
+    grant execute on function pgqs.run_move_tasks() to penstock_consumer;
+    grant execute on all functions in schema pgqs to penstock_admin;
+    grant select on pgqs.error_shapes to penstock_publisher, penstock_consumer, penstock_monitor, penstock_admin;
     grant select on penstock.topics, penstock.queues, penstock.queue_messages to penstock_monitor, penstock_admin;
     grant select on penstock.messages, penstock.dead_letter_queue to penstock_admin;
     grant delete on penstock.queue_messages to penstock_admin;

@@ -1,9 +1,10 @@
--- The two schemas, and the guard that keeps an older script from touching a newer installation.
+-- The schemas, and the guard that keeps an older script from touching a newer installation.
 -- penstock holds what people call, penstock_data what only the engine touches.
 -- One installation at a time: the second waits and then finds everything in place.
 do $$ begin perform pg_advisory_xact_lock(1346719318, 0); end $$;
 create schema if not exists penstock;
 create schema if not exists penstock_data;
+\ir sqs/schema.sql
 
 comment on schema penstock is 'Penstock: the functions and views of the message queue';
 comment on schema penstock_data is 'Penstock: tables and internal functions; nobody is granted anything here';
@@ -30,4 +31,5 @@ $$;
 
 -- The functions of an earlier installation, as they are now; sweep.sql drops those that stay untouched.
 create temporary table penstock_functions_before on commit drop as
-select p.oid, p.xmin::text as version from pg_proc p where p.pronamespace in ('penstock'::regnamespace, 'penstock_data'::regnamespace);
+select p.oid, p.xmin::text as version from pg_proc p
+where p.pronamespace in ('penstock'::regnamespace, 'penstock_data'::regnamespace, 'pgqs'::regnamespace, 'pgqs_data'::regnamespace);

@@ -3,6 +3,8 @@
 \set ON_ERROR_STOP on
 set client_min_messages = warning;
 begin;
+drop schema if exists pgqs cascade;
+drop schema if exists pgqs_data cascade;
 drop schema if exists penstock cascade;
 drop schema if exists penstock_data cascade;
 commit;

@@ -52,7 +52,6 @@ class Mutation:
     times: int = 1
 
 
-CLAIM = "functions/message/consume_messages_batch.sql"
 CARE = "internal/claim_with_care.sql"
 ACK = "functions/message/ack.sql"
 MACHINE = "tests/conformance/test_state_machine.py"
@@ -64,6 +63,23 @@ MUTATIONS = (
         ACK,
         "c.token = ack_messages.token and ",
         "",
+        ("tests/sql/test_ack_nack_release.py",),
+    ),
+    Mutation(
+        "ack-one-any-token",
+        "only the holder of a claim can ack it (a message alone)",
+        ACK,
+        "c.token = ack_message.token and ",
+        "",
+        ("tests/sql/test_ack_nack_release.py",),
+    ),
+    Mutation(
+        "ack-one-after-deadline",
+        "an expired token changes nothing (a message alone)",
+        ACK,
+        "c.deadline > clock_timestamp() + "
+        "(select s.clock_shift from penstock_data.settings s where s.single)",
+        "true",
         ("tests/sql/test_ack_nack_release.py",),
     ),
     Mutation(
@@ -95,7 +111,7 @@ MUTATIONS = (
     Mutation(
         "id-above-last",
         "what commits late is read: a window ends before the oldest open transaction",
-        CLAIM,
+        "internal/short_way.sql",
         "pg_snapshot_xmin(pg_current_snapshot())",
         "pg_snapshot_xmax(pg_current_snapshot())",
         ("tests/concurrency/test_late_committers.py",),
@@ -137,9 +153,10 @@ MUTATIONS = (
     Mutation(
         "no-claim-lock",
         "two claims on one queue take turns",
-        CLAIM,
-        "if not pg_try_advisory_xact_lock(1346719315, hashtext(queue_name)) then",
-        "if false then",
+        "internal/locks.sql",
+        "return pg_try_advisory_xact_lock(1346719315, hashtext(p_queue_name)) or "
+        "penstock_data.await_queue_lock(p_queue_name);",
+        "return true;",
         ("tests/concurrency/test_claims.py",),
     ),
     Mutation(

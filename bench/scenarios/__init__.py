@@ -11,6 +11,8 @@ from bench.scenarios.held_snapshot import HeldSnapshot
 from bench.scenarios.open_writer import OpenWriter
 from bench.scenarios.paced import Paced
 from bench.scenarios.publish import Publish
+from bench.scenarios.wakeup import Wakeup
+from bench.scenarios.worker import WholeWorker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +41,8 @@ _ALL: tuple[Scenario, ...] = (
     HeldSnapshot(),
     OpenWriter(),
     Paced(),
+    WholeWorker(),
+    Wakeup(),
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _ALL}

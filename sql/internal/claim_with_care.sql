@@ -40,7 +40,8 @@ begin
             where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from)) as flagged,
         exists (
             select from penstock_data.waiting w
-            where w.topic_id = q.topic_id and w.until > v_clock + s.clock_shift and w.queue_id = q.id) as awaited
+            where w.topic_id = q.topic_id and w.until > v_clock + s.clock_shift and w.queue_id = q.id
+              and coalesce(w.token = consumer_token, true)) as awaited
     into v_seen
     from penstock_data.queues q
     cross join penstock_data.settings s
@@ -184,9 +185,10 @@ begin
         v_position.seq := v_position.seq + 1;
         insert into penstock_data.positions values (v_position.*);
     end if;
-    -- There was something, so nobody needs to be woken until somebody looks in vain again.
+    -- There was something, so this consumer needs no waking until it looks in vain again.
     if v_left < batch_size and v_seen.awaited then
-        delete from penstock_data.waiting w where w.topic_id = v_seen.topic_id and w.until > v_now and w.queue_id = v_seen.id;
+        delete from penstock_data.waiting w
+        where w.topic_id = v_seen.topic_id and w.until > v_now and w.queue_id = v_seen.id and coalesce(w.token = consumer_token, true);
     end if;
 end
 $$;

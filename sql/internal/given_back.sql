@@ -1,4 +1,4 @@
--- Messages that were given back to a queue (nack, release, maintain) by transactions that do not hold its lock.  Such a
+-- Messages that were put into a queue's schedule (nack, release, maintain, deliver) by transactions that do not hold its lock.  Such a
 -- transaction computes a due time and commits later, when claims may have passed that place.  So its rows bear its xid,
 -- and claims read them in windows of snapshots, like the log: no commit is too late.
 

@@ -18,3 +18,14 @@ begin
     return true;
 end
 $$;
+
+-- The claim lock of a queue, for a claim that does not go the short way.  False: claim nothing.
+create or replace function penstock_data.await_claim_turn(p_queue_name text) returns boolean
+language plpgsql as $$
+begin
+    if pg_is_in_recovery() then
+        perform penstock_data.fail('PS011', 'messages cannot be claimed on a standby');
+    end if;
+    return pg_try_advisory_xact_lock(1346719315, hashtext(p_queue_name)) or penstock_data.await_queue_lock(p_queue_name);
+end
+$$;

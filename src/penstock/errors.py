@@ -4,7 +4,15 @@
 
     PenstockError
     ├── InvalidSetting              an option or PENSTOCK_* variable that can't be used
-    ├── DatabaseUnavailable         no connection, or a connection that was lost
+    ├── PayloadInvalid              a payload that JSON can't hold, or that does not fit its type
+    ├── DatabaseUnavailable         no connection within the time that was allowed for it
+    │   └── ConnectionLost          a connection broke; what ran on it was rolled back or repeatable
+    ├── OutcomeUnknown              nobody knows whether the database did it: see its message
+    ├── UnusableConnection          a connection= of a kind that can't run a call here
+    ├── NoReply                     a request was not answered in time
+    ├── ClaimLost                   a transactional handler's claim ended first; it was rolled back
+    ├── ProcessDied                 the process of a handler ended before its message was done
+    ├── WorkerGaveUp                a queue could not be read max_queue_retries times in a row
     ├── EngineError                 the database refused; .code is its SQLSTATE, .hint its advice
     │   ├── UnknownName
     │   │   ├── UnknownTopic        PS001
@@ -55,8 +63,40 @@ class InvalidSetting(PenstockError):
     """An option or environment variable has a value that can't be used."""
 
 
+class PayloadInvalid(PenstockError):
+    """A payload can't be written as JSON, or does not fit the type it should have."""
+
+
 class DatabaseUnavailable(PenstockError):
     """The database can't be reached, or the connection to it was lost."""
+
+
+class ConnectionLost(DatabaseUnavailable):
+    """The connection broke while it was in use."""
+
+
+class OutcomeUnknown(PenstockError):
+    """The database was asked, and its answer was lost: it may or may not have done it."""
+
+
+class UnusableConnection(PenstockError):
+    """The connection that was given is of a kind that can't run a call here."""
+
+
+class NoReply(PenstockError):
+    """A request was published, and nobody answered it in time."""
+
+
+class ClaimLost(PenstockError):
+    """A claim ended before its handler did, so what the handler wrote was rolled back."""
+
+
+class ProcessDied(PenstockError):
+    """The process that handled a message ended: killed, out of memory, or `os._exit`."""
+
+
+class WorkerGaveUp(PenstockError):
+    """A queue could not be read as many times in a row as the handler allows."""
 
 
 class EngineError(PenstockError):
@@ -218,12 +258,15 @@ def translate(exc: psycopg.Error) -> PenstockError:
     code = exc.sqlstate
     if code is None or code.startswith(_CONNECTION_LOST):
         return _without_answer(exc)
-    message = exc.diag.message_primary or str(exc)
+    return refusal(code, exc.diag.message_primary or str(exc), exc.diag.message_hint)
+
+
+def refusal(code: str, message: str, hint: str | None) -> EngineError:
+    """The error for what the database said, whichever driver passed it on."""
     # Identifiers are quoted verbatim in every language, so looking for our own is safe.
     if code in _UNDEFINED and "penstock" in message:
-        return NotInstalled(f"{message}: {INSTALL_ADVICE}", code=code, hint=exc.diag.message_hint)
-    kind = BY_SQLSTATE.get(code, EngineError)
-    return kind(message, code=code, hint=exc.diag.message_hint)
+        return NotInstalled(f"{message}: {INSTALL_ADVICE}", code=code, hint=hint)
+    return BY_SQLSTATE.get(code, EngineError)(message, code=code, hint=hint)
 
 
 def _without_answer(exc: psycopg.Error) -> PenstockError:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NewType, TypeAlias
+from typing import TYPE_CHECKING, Any, NewType, Self, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
 
 TopicId = NewType("TopicId", int)
@@ -44,9 +45,47 @@ class MessageState(StrEnum):
     DEAD = "dead"
 
 
+class Published(int):
+    """The id of a message that was published, and whether it was processed where that was awaited.
+
+    With a dedupe key that was seen before, the id is that of the first message.
+    """
+
+    processed: bool | None
+    """None: nobody waited.  True: every queue of the topic was done with it in time."""
+
+    def __new__(cls, number: int, *, processed: bool | None = None) -> Self:
+        made = super().__new__(cls, number)
+        made.processed = processed
+        return made
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(int(self))
+
+    def __repr__(self) -> str:
+        return f"Published({int(self)}, processed={self.processed})"
+
+
+class PublishedMany(tuple[MessageId, ...]):  # noqa: SLOT001 - a tuple has room for none
+    """The ids of messages that were published together, in the order of their payloads."""
+
+    processed: bool | None
+    """None: nobody waited.  True: every queue of the topic was done with all of them in time."""
+
+    def __new__(cls, ids: Iterable[MessageId], *, processed: bool | None = None) -> Self:
+        made = super().__new__(cls, ids)
+        made.processed = processed
+        return made
+
+    @property
+    def ids(self) -> list[MessageId]:
+        return list(self)
+
+
 @dataclass(frozen=True, slots=True)
-class Message:
-    """One message as a claim hands it out."""
+class ClaimedMessage:
+    """One message as a claim hands it out: a plain record of the row."""
 
     id: MessageId
     payload: Json
@@ -70,6 +109,7 @@ class TopicInfo:
     created_at: datetime
     retention: timedelta | None
     queue_count: int
+    reader_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +128,9 @@ class QueueInfo:
     retry_base: timedelta
     retry_cap: timedelta
     created_at: datetime
+    retention: timedelta | None
+    """How long a message may wait in it; None: for ever."""
+    filter: dict[str, Json] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +160,80 @@ class DeadLetter:
     error: str | None
     published_at: datetime
     died_at: datetime
+    priority: int
+    correlation_id: str | None
+    tenant_id: str | None
+    history: list[dict[str, Json]]
+    """Its claims and failures, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedMessage:
+    """One message of a queue, seen without claiming it."""
+
+    id: MessageId
+    state: MessageState
+    payload: Json
+    headers: dict[str, Json] | None
+    key: str | None
+    priority: int
+    attempt: int
+    visible_at: datetime | None
+    published_at: datetime
+    correlation_id: str | None
+    tenant_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogMessage:
+    """One message of a topic's log, as a reader sees it."""
+
+    id: MessageId
+    payload: Json
+    headers: dict[str, Json] | None
+    key: str | None
+    priority: int
+    published_at: datetime
+    deliver_after: datetime | None
+    expires_at: datetime | None
+    correlation_id: str | None
+    tenant_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderInfo:
+    """One line of the list of readers."""
+
+    id: ReaderId
+    name: str
+    topic: str
+    created_at: datetime
+    committed_at: datetime | None
+    lag: int
+    """Messages not committed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCount:
+    """How many messages of one key are not done yet."""
+
+    key: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """One line of the engine's view of its own health."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceStep:
+    """One duty of `maintain()`, and how many things it dealt with."""
+
+    step: str
+    affected: int

@@ -38,6 +38,18 @@ class Settings:
     pool_size: int = 10
     """Connections a client holds at most: a claim is short, so ten serve many consumers."""
 
+    claim_pool_size: int = 4
+    """Connections for claims, at most: theirs commit without waiting for the disk, so few do."""
+
+    pooler: bool = False
+    """The DSN leads to pgbouncer in transaction mode: no LISTEN, no prepared statements."""
+
+    retry_for: timedelta = timedelta(minutes=1)
+    """How long a call goes on trying when the database is away: a fail-over takes seconds."""
+
+    heartbeat: timedelta = timedelta(seconds=5)
+    """After this much silence the listening connection is asked whether it lives."""
+
     connect_timeout: timedelta = timedelta(seconds=10)
     """How long to try for a connection: a fail-over refuses for a few seconds."""
 
@@ -93,6 +105,16 @@ def _seconds(text: str) -> timedelta:
         raise ValueError("a number of seconds is needed") from None
 
 
+def _yes_or_no(text: str) -> bool:
+    match text.lower():
+        case "1" | "true" | "yes" | "on":
+            return True
+        case "0" | "false" | "no" | "off":
+            return False
+        case _:
+            raise ValueError("yes or no is needed")
+
+
 def _folder(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -101,6 +123,10 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "dsn": str,
     "data_dir": _folder,
     "pool_size": _whole_number,
+    "claim_pool_size": _whole_number,
+    "pooler": _yes_or_no,
+    "retry_for": _seconds,
+    "heartbeat": _seconds,
     "connect_timeout": _seconds,
     "start_timeout": _seconds,
     "application_name": str,
@@ -126,15 +152,19 @@ def _without_secrets(reason: str) -> str:
 
 
 def _check_pool_size(settings: Settings) -> None:
-    if not 1 <= settings.pool_size <= _LARGEST_POOL:
-        raise InvalidSetting(f"pool_size is {settings.pool_size}: choose from 1 to {_LARGEST_POOL}")
+    for name in ("pool_size", "claim_pool_size"):
+        value: int = getattr(settings, name)
+        if not 1 <= value <= _LARGEST_POOL:
+            raise InvalidSetting(f"{name} is {value}: choose from 1 to {_LARGEST_POOL}")
 
 
 def _check_timeouts(settings: Settings) -> None:
-    for name in ("connect_timeout", "start_timeout"):
+    for name in ("heartbeat", "connect_timeout", "start_timeout"):
         value: timedelta = getattr(settings, name)
         if not timedelta(0) < value <= timedelta(hours=1):
             raise InvalidSetting(f"{name} is {value}: choose more than 0 seconds, at most an hour")
+    if settings.retry_for < timedelta(0):
+        raise InvalidSetting("retry_for must not be negative; 0 tries once")
 
 
 def _check_application_name(settings: Settings) -> None:

@@ -25,7 +25,7 @@ NOUNS = {
     "dlq": ["list", "show", "requeue", "purge"],
 }
 COMMANDS = [
-    *([verb] for verb in ("init", "doctor", "maintain", "demo")),
+    *([verb] for verb in ("init", "doctor", "maintain", "worker", "demo")),
     *([noun] for noun in NOUNS),
     *([noun, verb] for noun, verbs in NOUNS.items() for verb in verbs),
 ]

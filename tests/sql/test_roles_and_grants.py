@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROLES = ["penstock_publisher", "penstock_consumer", "penstock_monitor", "penstock_admin"]
 
-EVERYBODY = {"schema_version", "error_codes"}
+EVERYBODY = {"clock", "schema_version", "error_codes"}
 PUBLISHER = {"publish_message", "publish_messages", "create_stage", "publish_stage"}
 CONSUMER = {
     "consume_message",

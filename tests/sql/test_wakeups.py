@@ -107,6 +107,22 @@ def test_claim_that_found_something_ends_the_wait(mq: Caller, ear: Ear) -> None:
     assert ear.heard() == []
 
 
+@pytest.mark.parametrize("claim", ["consume_message", "consume_messages_batch"])
+def test_claim_ends_the_wait_of_its_own_token_alone(mq: Caller, ear: Ear, claim: str) -> None:
+    """Somebody else who sleeps is woken by the next message, while we are busy with this one."""
+    for token in ("mine", "theirs"):
+        mq("start_waiting", "q", 5, token)
+    size = [1] if claim == "consume_messages_batch" else []
+    mq.publish("t", 1)
+    assert len(ear.heard()) == 1
+    assert mq.rows(claim, "q", "mine", 30, *size)
+    mq.publish("t", 2)
+    assert len(ear.heard()) == 1
+    assert mq.rows(claim, "q", "theirs", 30, *size)
+    mq.publish("t", 3)
+    assert ear.heard() == []
+
+
 def test_claim_that_found_nothing_does_not_end_the_wait(mq: Caller, ear: Ear) -> None:
     mq("start_waiting", "q")
     assert mq.consume("q") == []

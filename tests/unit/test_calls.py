@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from penstock.client import calls, rows
-from penstock.models import Message, MessageState, Notify, Ordering, QueueStatistics
+from penstock.errors import PayloadInvalid
+from penstock.models import ClaimedMessage, MessageState, Notify, Ordering, QueueStatistics
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -70,7 +71,7 @@ def test_a_null_payload_is_json_null_and_not_sql_null():
 
 
 def test_numbers_that_are_not_json_are_refused_before_they_are_sent():
-    with pytest.raises(ValueError, match="JSON"):
+    with pytest.raises(PayloadInvalid, match="JSON"):
         calls.publish("orders", float("nan"))
 
 
@@ -93,7 +94,7 @@ def test_consuming_from_an_empty_queue_gives_nothing():
 def test_a_claimed_row_is_read_as_a_message():
     row = (7, {"order": 7}, {"region": "eu"}, "customer-7", 5, 2, NOON, NOON, "c", "t")
     message = calls.consume("q", "t", timedelta(seconds=30)).read([row])
-    assert message == Message(
+    assert message == ClaimedMessage(
         id=7,
         payload={"order": 7},
         headers={"region": "eu"},
@@ -125,10 +126,12 @@ def test_statistics_are_read_by_name_of_column():
 
 
 def test_a_queue_row_is_read_with_its_durations():
-    row = (1, "q", "t", "fair", "always", True, NOON, 3, 1, 300, NOON)
+    wanted = {"headers": {"region": "eu"}}
+    row = (1, "q", "t", "fair", "always", True, NOON, 3, 1, 300, NOON, None, wanted)
     queue = rows.queue(row)
     assert queue.ordering is Ordering.FAIR
     assert queue.notify is Notify.ALWAYS
+    assert queue.filter == wanted
     assert (queue.retry_base, queue.retry_cap) == (timedelta(seconds=1), timedelta(minutes=5))
 
 

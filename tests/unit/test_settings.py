@@ -85,3 +85,21 @@ def test_bad_dsn_does_not_show_its_password(dsn: str) -> None:
 def test_unknown_setting_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="poolsize"):
         Settings.load({}, poolsize=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("yes", True), ("1", True), ("On", True), ("no", False), ("0", False)]
+)
+def test_a_switch_is_yes_or_no(text: str, value: bool):
+    assert Settings.load({"PENSTOCK_POOLER": text}).pooler is value
+
+
+def test_a_switch_that_is_neither_is_refused():
+    with pytest.raises(InvalidSetting, match="PENSTOCK_POOLER is 'maybe'"):
+        Settings.load({"PENSTOCK_POOLER": "maybe"})
+
+
+def test_patience_may_be_none_but_not_negative():
+    assert Settings.load({"PENSTOCK_RETRY_FOR": "0"}).retry_for == timedelta(0)
+    with pytest.raises(InvalidSetting, match="retry_for"):
+        Settings.load({"PENSTOCK_RETRY_FOR": "-1"})

@@ -1,6 +1,6 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
 -- Returns the messages in claim order; none when the queue is empty or another claim holds the queue for too long.
--- The short way, for plain messages of a direct queue that needs no care, is a few small statements; the long way,
+-- The short way, for plain messages of a direct queue that needs no care, is three statements; the long way,
 -- penstock_data.claim_with_care, does the rest.
 -- Locks: the queue's claim lock until the transaction ends, so claim in a short transaction of its own.
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
@@ -20,7 +20,6 @@ as $$
 declare
     v_queue    record;
     v_position record;
-    v_batch    record;
 begin
     -- Few and large expressions: PL/pgSQL prepares each of them anew in every transaction.
     if (pg_try_advisory_xact_lock(1346719315, hashtext(queue_name))
@@ -28,63 +27,9 @@ begin
         and pg_current_xact_id_if_assigned() is null
         and vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024
        ) is true then
-        select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift as now,
-            clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second' as deadline
-        into v_queue
-        from penstock_data.queues q cross join penstock_data.settings s
-        where q.name = queue_name and q.direct and q.consumers is null and not q.exclusive and s.single;
-
-        -- The window to read, and whether nothing wants care.  A window that is opened here ends before the oldest open
-        -- transaction: so it leaves no late ones to the next window.
-        select
-            p.seq, p.flagged_from, p.full_scan_at, p.attend_at, p.last_xid is null as fresh,
-            case when p.last_xid is null then p.window_to else p.window_from end as window_from,
-            case when p.last_xid is null
-                then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))::pg_snapshot else p.window_to end as window_to,
-            case when p.last_xid is null then pg_snapshot_xmax(p.window_to) else p.last_xid end as last_xid,
-            coalesce(p.last_id, 0) as last_id,
-            p.attend_at > v_queue.now and p.levels is null and p.level_floors is null and p.flagged_to is null
-            and case when p.last_xid is null then pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to)
-                else p.last_xid >= pg_snapshot_xmax(p.window_from) end
-            and not exists (
-                select from penstock_data.flags f where f.topic_id = v_queue.topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
-            and not exists (
-                select from penstock_data.waiting w
-                where w.topic_id = v_queue.topic_id and w.until > v_queue.now and w.queue_id = v_queue.id)
-            and (
-                select true from penstock_data.scheduled d
-                where d.queue_id = v_queue.id and d.xid >= pg_snapshot_xmax(p.flagged_from)
-                order by d.xid limit 1) is null
-            and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
-                else not penstock_data.given_back_late(v_queue.id, p.flagged_from) end as plain
-        into v_position
-        from penstock_data.positions p where p.queue_id = v_queue.id order by p.seq desc limit 1;
-
-        if v_position.plain and batch_size = 1 then
-            select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
-                (least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now) is not true as alive
-            into v_batch
-            from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
-              and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
-              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-            order by m.xid, m.id limit 1;
-            if v_batch.alive then
-                insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-                values (v_queue.id, v_batch.id, v_queue.deadline, v_queue.now, consumer_token, array[v_batch.id]);
-                return query
-                with position as (
-                    insert into penstock_data.positions (
-                        queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
-                    values (
-                        v_queue.id, v_position.seq + 1, v_position.window_from, v_position.window_to, v_batch.xid, v_batch.id,
-                        v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline))
-                )
-                select v_batch.id, v_batch.payload, v_batch.headers, v_batch.key, 0, 1, v_queue.deadline, v_batch.published_at,
-                    v_batch.correlation_id, v_batch.tenant_id;
-                return;
-            end if;
-        elsif v_position.plain then
+        select * into v_queue from penstock_data.direct_queue(queue_name, vt_seconds);
+        select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
+        if v_position.plain then
             -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
             return query
             with batch as materialized (
@@ -120,12 +65,8 @@ begin
                 return;
             end if;
         end if;
-    elsif pg_is_in_recovery() then
-        perform penstock_data.fail('PS011', 'messages cannot be claimed on a standby');
-    elsif not pg_try_advisory_xact_lock(1346719315, hashtext(queue_name)) then
-        if not penstock_data.await_queue_lock(queue_name) then
-            return;
-        end if;
+    elsif not penstock_data.await_claim_turn(queue_name) then
+        return;
     end if;
     return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, batch_size);
 end

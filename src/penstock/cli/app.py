@@ -9,7 +9,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import penstock
-from penstock.cli import demo, dlq, doctor, init, maintain, message, output, queue, topic
+from penstock.cli import (
+    demo,
+    dlq,
+    doctor,
+    init,
+    maintain,
+    message,
+    output,
+    queue,
+    sqs,
+    sqs_key,
+    topic,
+    worker,
+)
 from penstock.cli.advice import explain
 from penstock.cli.command import Common, DsnOption, JsonOption
 from penstock.errors import PenstockError
@@ -50,9 +63,9 @@ def root(
     context.obj = Common(dsn, json)
 
 
-for noun in (topic, queue, message, dlq):
+for noun in (topic, queue, message, dlq, sqs_key):
     app.add_typer(noun.app)
-for verb in (init, doctor, maintain, demo):
+for verb in (init, doctor, maintain, worker, sqs, demo):
     verb.register(app)
 
 

@@ -16,8 +16,9 @@ from penstock.cli.output import fields
 from penstock.cli.session import AnyConnection, Session
 from penstock.client import calls
 from penstock.client.blocking import run
-from penstock.client.rows import HealthCheck
 from penstock.errors import PenstockError
+from penstock.models import HealthCheck
+from penstock.observe.health import summary
 
 ROLES = ("penstock_admin", "penstock_publisher", "penstock_consumer", "penstock_monitor")
 OLDEST_SERVER = 140000
@@ -29,11 +30,11 @@ def doctor(session: Session) -> None:
 
     The exit code is 1 when something is wrong.
     """
-    checks = list(examine(session))
+    health = summary(examine(session))
     session.output.table(
-        [fields(check) for check in checks], "name", "ok", "detail", "advice", empty=""
+        [fields(check) for check in health.checks], "name", "ok", "detail", "advice", empty=""
     )
-    if not all(check.ok for check in checks):
+    if not health.ok:
         raise typer.Exit(UNWELL)
 
 

@@ -13,7 +13,7 @@ from penstock.cli.command import command
 from penstock.cli.output import fields
 from penstock.cli.session import Session
 from penstock.client import calls
-from penstock.client.rows import MaintenanceStep
+from penstock.models import MaintenanceStep
 
 
 def maintain(

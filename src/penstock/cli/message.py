@@ -23,7 +23,7 @@ from penstock.cli.output import error, fields
 from penstock.cli.session import Session
 from penstock.cli.values import duration
 from penstock.client import calls
-from penstock.models import Message
+from penstock.models import ClaimedMessage
 
 LOST = UNKNOWN = 1
 LEASE = timedelta(seconds=30)
@@ -79,14 +79,16 @@ def consume(
         session.output.note(f"claimed for {lease} with --token {token}")
 
 
-def _wait_for(session: Session, call: calls.Call[list[Message]], wait: timedelta) -> list[Message]:
+def _wait_for(
+    session: Session, call: calls.Call[list[ClaimedMessage]], wait: timedelta
+) -> list[ClaimedMessage]:
     end = time.monotonic() + wait.total_seconds()
     while not (messages := session.run(call)) and time.monotonic() < end:
         time.sleep(POLL)
     return messages
 
 
-def _show(session: Session, messages: list[Message], queue: str, token: str) -> None:
+def _show(session: Session, messages: list[ClaimedMessage], queue: str, token: str) -> None:
     if session.output.json:
         for message in messages:
             session.output.line({**fields(message), "queue": queue, "token": token}, "")

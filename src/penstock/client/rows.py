@@ -7,14 +7,17 @@ nothing here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from penstock.models import (
+    BrowsedMessage,
+    ClaimedMessage,
     DeadLetter,
-    Json,
-    Message,
+    HealthCheck,
+    KeyCount,
+    LogMessage,
+    MaintenanceStep,
     MessageId,
     MessageState,
     Notify,
@@ -22,6 +25,8 @@ from penstock.models import (
     QueueId,
     QueueInfo,
     QueueStatistics,
+    ReaderId,
+    ReaderInfo,
     TopicId,
     TopicInfo,
 )
@@ -29,39 +34,6 @@ from penstock.models import (
 T = TypeVar("T")
 Row = Sequence[Any]
 Reader = Callable[[Sequence[Row]], T]
-
-
-@dataclass(frozen=True, slots=True)
-class BrowsedMessage:
-    """One message of a queue, seen without claiming it."""
-
-    id: MessageId
-    state: MessageState
-    payload: Json
-    headers: dict[str, Json] | None
-    key: str | None
-    priority: int
-    attempt: int
-    visible_at: datetime | None
-    published_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class HealthCheck:
-    """One line of the engine's view of its own health."""
-
-    name: str
-    ok: bool
-    detail: str
-    advice: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class MaintenanceStep:
-    """One duty of `maintain()`, and how many things it dealt with."""
-
-    step: str
-    affected: int
 
 
 def nothing(_rows: Sequence[Row]) -> None:
@@ -127,8 +99,8 @@ def same(value: Any) -> Any:
     return value
 
 
-def message(row: Row) -> Message:
-    return Message(MessageId(row[0]), *row[1:])
+def message(row: Row) -> ClaimedMessage:
+    return ClaimedMessage(MessageId(row[0]), *row[1:])
 
 
 def topic(row: Row) -> TopicInfo:
@@ -136,7 +108,8 @@ def topic(row: Row) -> TopicInfo:
 
 
 def queue(row: Row) -> QueueInfo:
-    (number, name, of_topic, ordering, notify, exclusive, until, attempts, base, cap, created) = row
+    (number, name, of_topic, ordering, notify, exclusive, until, attempts, base, cap, *rest) = row
+    created, retention, wanted = rest
     return QueueInfo(
         id=QueueId(number),
         name=name,
@@ -149,6 +122,8 @@ def queue(row: Row) -> QueueInfo:
         retry_base=timedelta(seconds=float(base)),
         retry_cap=timedelta(seconds=float(cap)),
         created_at=created,
+        retention=retention,
+        filter=wanted,
     )
 
 
@@ -174,3 +149,15 @@ def maintenance_step(row: Row) -> MaintenanceStep:
 
 def extension(row: Row) -> tuple[MessageId, datetime]:
     return MessageId(row[0]), row[1]
+
+
+def reader(row: Row) -> ReaderInfo:
+    return ReaderInfo(ReaderId(row[0]), *row[1:])
+
+
+def logged(row: Row) -> LogMessage:
+    return LogMessage(MessageId(row[0]), *row[1:])
+
+
+def key_count(row: Row) -> KeyCount:
+    return KeyCount(*row)

@@ -16,7 +16,7 @@ from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import DELAY, PARTS, PRIORITY, Beat, Fate, Order, Part, Script
 from penstock.client import calls
 from penstock.client.blocking import run
-from penstock.models import Message
+from penstock.models import ClaimedMessage
 
 Connect = Callable[[], Connection[Any]]
 
@@ -98,10 +98,10 @@ class Troupe:
         return consume
 
     def _handle(
-        self, connection: Connection[Any], part: Part, token: str, batch: Sequence[Message]
+        self, connection: Connection[Any], part: Part, token: str, batch: Sequence[ClaimedMessage]
     ) -> None:
         self._ledger.delivered(part.name, [(number(each), each.attempt) for each in batch])
-        good: list[Message] = []
+        good: list[ClaimedMessage] = []
         for message in batch:
             try:
                 handle(part, message)
@@ -112,7 +112,7 @@ class Troupe:
             self._ack(connection, part, token, good)
 
     def _ack(
-        self, connection: Connection[Any], part: Part, token: str, good: Sequence[Message]
+        self, connection: Connection[Any], part: Part, token: str, good: Sequence[ClaimedMessage]
     ) -> None:
         ids = [message.id for message in good]
         held = run(connection, calls.ack_many(self._stage.queue(part), ids, token))
@@ -120,7 +120,12 @@ class Troupe:
         self._ledger.done(part.name, acked)
 
     def _nack(
-        self, connection: Connection[Any], part: Part, token: str, message: Message, error: str
+        self,
+        connection: Connection[Any],
+        part: Part,
+        token: str,
+        message: ClaimedMessage,
+        error: str,
     ) -> None:
         queue = self._stage.queue(part)
         call = calls.nack(queue, message.id, token, delay=part.retry_delay, error=error)
@@ -128,14 +133,14 @@ class Troupe:
             self._ledger.failed(part.name, number(message), message.attempt, error)
 
 
-def number(message: Message) -> int:
+def number(message: ClaimedMessage) -> int:
     assert isinstance(message.payload, dict)
     found = message.payload["order"]
     assert isinstance(found, int)
     return found
 
 
-def handle(part: Part, message: Message) -> None:
+def handle(part: Part, message: ClaimedMessage) -> None:
     """An order's treatment: a moment of pretended work, and the failures of a real world."""
     time.sleep(part.work.total_seconds())
     assert isinstance(message.payload, dict)

@@ -1,0 +1,103 @@
+"""Each contestant's own worker, as its documentation starts one, with a handler that does nothing.
+
+`serve` runs until `stop` is set, and calls `handled` with the number of every job that reaches the
+handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bench.peers.penstock_sql import queue_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Handled = Callable[[int], None]
+
+#: Connections that a worker may hold: enough for every contestant to keep its jobs going.
+CONNECTIONS = 10
+
+
+class Serve(Protocol):
+    async def __call__(
+        self, dsn: str, concurrency: int, handled: Handled, stop: asyncio.Event
+    ) -> None: ...
+
+
+async def penstock(dsn: str, concurrency: int, handled: Handled, stop: asyncio.Event) -> None:
+    from penstock import Worker, connect  # noqa: PLC0415 - a peer is imported when it takes part
+
+    worker = Worker(connect(dsn, pool_size=CONNECTIONS))
+
+    @worker.handler(queue_name(0), concurrency=concurrency)
+    async def job(message: Any) -> None:
+        handled(message.payload["n"])
+
+    running = asyncio.create_task(worker.run(signals=False))
+    await stop.wait()
+    await worker.stop()
+    await running
+
+
+async def procrastinate(dsn: str, concurrency: int, handled: Handled, stop: asyncio.Event) -> None:
+    from procrastinate import App, PsycopgConnector  # noqa: PLC0415
+
+    app = App(connector=PsycopgConnector(conninfo=dsn, min_size=1, max_size=CONNECTIONS))
+
+    @app.task(name="bench")
+    async def job(**document: Any) -> None:
+        handled(document["n"])
+
+    async with app.open_async():
+        running = asyncio.create_task(
+            app.run_worker_async(
+                queues=[queue_name(0)],
+                concurrency=concurrency,
+                delete_jobs="always",
+                install_signal_handlers=False,
+            )
+        )
+        await stop.wait()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def pgqueuer(dsn: str, concurrency: int, handled: Handled, stop: asyncio.Event) -> None:
+    import asyncpg  # type: ignore[import-untyped]  # noqa: PLC0415
+    from pgqueuer.db import AsyncpgPoolDriver  # noqa: PLC0415
+    from pgqueuer.qm import QueueManager  # noqa: PLC0415
+    from pgqueuer.queries import Queries  # noqa: PLC0415
+
+    words = dict(word.split("=", 1) for word in dsn.split())
+    place = {"host": words["host"], "user": words["user"], "database": words["dbname"]}
+    async with asyncpg.create_pool(**place, min_size=1, max_size=CONNECTIONS) as pool:
+        manager = QueueManager(Queries(AsyncpgPoolDriver(pool)))
+
+        @manager.entrypoint(queue_name(0))
+        async def job(found: Any) -> None:
+            handled(json.loads(found.payload)["n"])
+
+        running = asyncio.create_task(
+            # The fastest of the settings that were tried, see METHOD.md: batches as large as ours,
+            # and no limit to its tasks, which a concurrency of 50 would set.
+            manager.run(
+                batch_size=2 * concurrency,
+                dequeue_timeout=timedelta(seconds=1),
+            )
+        )
+        await stop.wait()
+        manager.shutdown.set()
+        await running
+
+
+WORKERS: Mapping[str, Serve] = {
+    "penstock": penstock,
+    "procrastinate": procrastinate,
+    "pgqueuer": pgqueuer,
+}

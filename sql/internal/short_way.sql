@@ -1,0 +1,44 @@
+-- What the short way of a claim asks first.  Plain SQL, stable and without settings of their own, so that the planner puts
+-- them into the calling statements.
+
+-- A queue whose plain messages may be claimed straight from the log by anybody, and the times of this claim.
+create or replace function penstock_data.direct_queue(p_name text, p_seconds int)
+returns table (id bigint, topic_id bigint, retention interval, now timestamptz, deadline timestamptz)
+language sql stable as $$
+    select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift,
+        clock_timestamp() + s.clock_shift + p_seconds * interval '1 second'
+    from penstock_data.queues q cross join penstock_data.settings s
+    where q.name = p_name and q.direct and q.consumers is null and not q.exclusive and s.single
+$$;
+
+-- The window to read, and whether nothing wants care: then the queue is plain.  A window that is opened here ends before
+-- the oldest open transaction: so it leaves no late ones to the next window.
+create or replace function penstock_data.short_way(p_queue_id bigint, p_topic_id bigint, p_token text, p_now timestamptz)
+returns table (
+    seq bigint, flagged_from pg_snapshot, full_scan_at timestamptz, attend_at timestamptz, fresh boolean,
+    window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean
+)
+language sql stable as $$
+    select
+        p.seq, p.flagged_from, p.full_scan_at, p.attend_at, p.last_xid is null,
+        case when p.last_xid is null then p.window_to else p.window_from end,
+        case when p.last_xid is null
+            then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))::pg_snapshot else p.window_to end,
+        case when p.last_xid is null then pg_snapshot_xmax(p.window_to) else p.last_xid end,
+        coalesce(p.last_id, 0),
+        p.attend_at > p_now and p.levels is null and p.level_floors is null and p.flagged_to is null
+        and case when p.last_xid is null then pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to)
+            else p.last_xid >= pg_snapshot_xmax(p.window_from) end
+        and not exists (
+            select from penstock_data.flags f where f.topic_id = p_topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
+        and not exists (
+            select from penstock_data.waiting w
+            where w.topic_id = p_topic_id and w.until > p_now and w.queue_id = p_queue_id and coalesce(w.token = p_token, true))
+        and (
+            select true from penstock_data.scheduled d
+            where d.queue_id = p_queue_id and d.xid >= pg_snapshot_xmax(p.flagged_from)
+            order by d.xid limit 1) is null
+        and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
+            else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end
+    from penstock_data.positions p where p.queue_id = p_queue_id order by p.seq desc limit 1
+$$;

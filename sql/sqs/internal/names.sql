@@ -1,0 +1,68 @@
+-- The account and the region that the engine's own queues belong to.
+create or replace function pgqs_data.default_account() returns text language sql immutable as $$ select '000000000000' $$;
+create or replace function pgqs_data.default_region() returns text language sql immutable as $$ select 'us-east-1' $$;
+
+-- The engine's queue behind an SQS queue.  In the default account and region it has the very same name, so that SQL,
+-- Python and SQS clients meet in it.
+create or replace function pgqs.engine_queue(account text, region text, name text) returns text
+language sql immutable as $$
+    select case when coalesce($1, '000000000000') = '000000000000' and coalesce($2, 'us-east-1') = 'us-east-1' then $3
+        else concat_ws('/', coalesce($1, '000000000000'), coalesce($2, 'us-east-1'), $3) end
+$$;
+comment on function pgqs.engine_queue(text, text, text) is 'The name of the engine''s queue behind an SQS queue.';
+
+-- Is this a name that SQS allows?
+create or replace function pgqs_data.is_valid_name(p_name text) returns boolean
+language sql immutable as $$
+    select char_length(p_name) <= 80 and p_name ~ '^[A-Za-z0-9_-]+(\.fifo)?$'
+$$;
+
+-- Which queue a QueueUrl means: a URL of any form, a path, or a bare name.  What it does not say comes from the context.
+create or replace function pgqs_data.locate(p_url text, p_context jsonb, out account text, out region text, out name text)
+language plpgsql immutable as $$
+declare
+    v_parts text[] := string_to_array(rtrim(split_part(p_url, '?', 1), '/'), '/');
+    v_count int := cardinality(v_parts);
+begin
+    name := v_parts[v_count];
+    account := case when v_parts[v_count - 1] ~ '^\d{12}$' then v_parts[v_count - 1] end;
+    if account is not null and v_parts[v_count - 2] ~ '^[a-z]{2,3}(-[a-z]+)+-\d+$' then
+        region := v_parts[v_count - 2];
+    elsif v_parts[1] in ('http:', 'https:') then
+        -- sqs.<region>.amazonaws.com, <region>.queue.amazonaws.com
+        region := coalesce(
+            substring(v_parts[3] from '^sqs\.([a-z]{2,3}(?:-[a-z]+)+-\d+)\.'),
+            substring(v_parts[3] from '^([a-z]{2,3}(?:-[a-z]+)+-\d+)\.queue\.'));
+    end if;
+    account := coalesce(account, p_context ->> 'account', '000000000000');
+    region := coalesce(region, p_context ->> 'region', 'us-east-1');
+end
+$$;
+
+-- The URL of a queue as the caller should see it.  context.queue_url is a pattern with {account}, {region} and {name};
+-- context.base_url the address before /<account>/<name>; without either the URL names this installation.
+create or replace function pgqs_data.queue_url(p_account text, p_region text, p_name text, p_context jsonb) returns text
+language sql stable as $$
+    select case
+        when p_context ? 'queue_url' then
+            replace(replace(replace(p_context ->> 'queue_url', '{account}', p_account), '{region}', p_region), '{name}', p_name)
+        when p_context ? 'base_url' then
+            concat_ws('/', rtrim(p_context ->> 'base_url', '/'), p_account, p_name)
+        when p_account = '000000000000' and p_region = 'us-east-1' then
+            format('pgqs://pgqs.system:%s/%s', (select s.id from pgqs_data.system s), p_name)
+        else
+            format('pgqs://pgqs.system:%s/%s/%s/%s', (select s.id from pgqs_data.system s), p_region, p_account, p_name)
+    end
+$$;
+
+create or replace function pgqs_data.arn(p_account text, p_region text, p_name text) returns text
+language sql immutable as $$
+    select format('arn:aws:sqs:%s:%s:%s', p_region, p_account, p_name)
+$$;
+
+-- The engine's queue that an ARN means; null when it is no ARN of a queue.
+create or replace function pgqs_data.engine_queue_of_arn(p_arn text) returns text
+language sql immutable as $$
+    select pgqs.engine_queue(m[2], m[1], m[3])
+    from regexp_match(p_arn, '^arn:aws[a-z-]*:sqs:([a-z0-9-]+):(\d{12}):([A-Za-z0-9_.-]+)$') m
+$$;

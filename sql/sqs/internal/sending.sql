@@ -1,0 +1,191 @@
+-- What is wrong with a message to be sent; null when nothing is.  p_entry is a SendMessage request or a batch's entry.
+create or replace function pgqs_data.entry_fault(p_queue pgqs_data.queue, p_entry jsonb) returns jsonb
+language plpgsql stable as $$
+declare
+    v_body  text := p_entry ->> 'MessageBody';
+    v_group text := p_entry ->> 'MessageGroupId';
+    v_dedup text := p_entry ->> 'MessageDeduplicationId';
+    v_delay text := p_entry ->> 'DelaySeconds';
+    v_fault jsonb;
+begin
+    if coalesce(v_body, '') = '' then
+        return pgqs_data.error('MissingRequiredParameterException', 'The request must contain the parameter MessageBody.');
+    elsif jsonb_typeof(p_entry -> 'MessageBody') <> 'string' then
+        return pgqs_data.invalid_value(left(v_body, 100), 'MessageBody', 'Must be a string.');
+    elsif v_body ~ pgqs_data.bad_characters() then
+        return pgqs_data.bad_character(v_body, 'the message body');
+    elsif v_delay is not null and (v_delay !~ '^\d{1,9}$' or v_delay::int > 900) then
+        return pgqs_data.invalid_value(left(v_delay, 100), 'DelaySeconds', 'DelaySeconds must be >= 0 and <= 900.');
+    elsif p_queue.fifo and v_delay::int > 0 then
+        return pgqs_data.invalid_value(v_delay, 'DelaySeconds', 'The request include parameter that is not valid for this queue type.');
+    elsif v_dedup is not null and not p_queue.fifo then
+        return pgqs_data.invalid_value(left(v_dedup, 128), 'MessageDeduplicationId', 'The request include parameter that is not valid for this queue type.');
+    elsif v_group !~ '^[!-~]{1,128}$' then
+        return pgqs_data.invalid_value(left(v_group, 128), 'MessageGroupId',
+            'MessageGroupId can only include alphanumeric and punctuation characters. 1 to 128 in length.');
+    elsif v_dedup !~ '^[!-~]{1,128}$' then
+        return pgqs_data.invalid_value(left(v_dedup, 128), 'MessageDeduplicationId',
+            'MessageDeduplicationId can only include alphanumeric and punctuation characters. 1 to 128 in length.');
+    elsif p_queue.fifo and v_group is null then
+        return pgqs_data.error('MissingRequiredParameterException', 'The request must contain the parameter MessageGroupId.');
+    elsif p_queue.fifo and v_dedup is null and not p_queue.content_based then
+        return pgqs_data.error('InvalidParameterValueException',
+            'The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly');
+    end if;
+    v_fault := coalesce(
+        pgqs_data.attributes_fault(p_entry -> 'MessageAttributes'), pgqs_data.system_attributes_fault(p_entry -> 'MessageSystemAttributes'));
+    if v_fault is null and pgqs_data.entry_size(p_entry) > p_queue.maximum_message_size then
+        v_fault := pgqs_data.error('InvalidParameterValueException',
+            format('One or more parameters are invalid. Reason: Message must be shorter than %s bytes.', p_queue.maximum_message_size));
+    end if;
+    return v_fault;
+end
+$$;
+
+-- The size of a message as SQS counts it: the body, and the names, types and values of its message attributes.
+create or replace function pgqs_data.entry_size(p_entry jsonb) returns int
+language sql immutable as $$
+    select coalesce(octet_length(p_entry ->> 'MessageBody'), 0) + case when jsonb_typeof(p_entry -> 'MessageAttributes') = 'object'
+        then pgqs_data.attributes_size(p_entry -> 'MessageAttributes') else 0 end
+$$;
+
+-- What makes a message of a FIFO queue a duplicate: the id given, else the SHA-256 of the body.
+create or replace function pgqs_data.deduplication_id(p_entry jsonb) returns text
+language sql immutable as $$
+    select coalesce(p_entry ->> 'MessageDeduplicationId', encode(sha256(convert_to(p_entry ->> 'MessageBody', 'UTF8')), 'hex'))
+$$;
+
+-- What a message carries beside body and group: message attributes, trace header, sender, deduplication id.
+create or replace function pgqs_data.entry_headers(p_queue pgqs_data.queue, p_entry jsonb, p_context jsonb) returns jsonb
+language sql immutable as $$
+    select case when h <> '{}' then jsonb_build_object('sqs', h) end
+    from jsonb_strip_nulls(jsonb_build_object(
+        'attributes', nullif(p_entry -> 'MessageAttributes', '{}'),
+        'trace', coalesce(p_entry -> 'MessageSystemAttributes' -> 'AWSTraceHeader' ->> 'StringValue', p_context ->> 'trace_header'),
+        'sender', nullif(p_context ->> 'sender_id', p_queue.account),
+        'dedup', case when p_queue.fifo then pgqs_data.deduplication_id(p_entry) end)) h
+$$;
+
+-- The engine's dedupe key for it, within the queue or within the group.
+create or replace function pgqs_data.dedupe_key(p_queue pgqs_data.queue, p_entry jsonb) returns text
+language sql immutable as $$
+    select case when p_queue.dedupe_scope = 'messageGroup' then concat_ws(' ', 'sqs', p_entry ->> 'MessageGroupId', pgqs_data.deduplication_id(p_entry))
+        else 'sqs ' || pgqs_data.deduplication_id(p_entry) end
+$$;
+
+-- The answer for a message that was sent.  Of a duplicate the first one's id, but this one's digests.
+create or replace function pgqs_data.sent(p_queue pgqs_data.queue, p_system uuid, p_entry jsonb, p_id bigint) returns jsonb
+language sql immutable as $$
+    select jsonb_build_object('MessageId', pgqs_data.message_uuid(p_system, p_id), 'MD5OfMessageBody', md5(p_entry ->> 'MessageBody'))
+        || case when coalesce(p_entry -> 'MessageAttributes', 'null') not in ('{}', 'null')
+            then jsonb_build_object('MD5OfMessageAttributes', pgqs_data.attributes_md5(p_entry -> 'MessageAttributes')) else '{}' end
+        || case when coalesce(p_entry -> 'MessageSystemAttributes', 'null') not in ('{}', 'null')
+            then jsonb_build_object('MD5OfMessageSystemAttributes', pgqs_data.attributes_md5(p_entry -> 'MessageSystemAttributes')) else '{}' end
+        || case when p_queue.fifo then jsonb_build_object('SequenceNumber', pgqs_data.sequence_number(p_id)) else '{}' end
+$$;
+
+-- Send messages to one queue.  Returns a result for each, or {"__error": …}; what is faulty does not hinder the others.
+-- Messages that carry nothing but a body take a short way.
+create or replace function pgqs_data.send(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns jsonb[]
+language plpgsql as $$
+declare
+    v_plain   record;
+    v_system  uuid := (select s.id from pgqs_data.system s);
+    v_ids     bigint[];
+begin
+    if p_queue.ordering <> 'fifo' and p_queue.delay_seconds = 0 and p_queue.topic_name = p_queue.engine_name then
+        select
+            bool_and(
+                (jsonb_typeof(u.entry -> 'MessageBody') = 'string'
+                and octet_length(u.entry ->> 'MessageBody') between 1 and p_queue.maximum_message_size
+                and not u.entry ?| '{MessageAttributes,MessageSystemAttributes,DelaySeconds,MessageGroupId,MessageDeduplicationId}'
+                and u.entry ->> 'MessageBody' !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]') is true) as plain,
+            array_agg(u.entry -> 'MessageBody') as payloads,
+            case when bool_or(u.context ?| '{trace_header,sender_id}')
+                then array_agg(pgqs_data.entry_headers(p_queue, u.entry, u.context)) end as headers
+        into v_plain
+        from unnest(p_entries, p_contexts) as u(entry, context);
+        if v_plain.plain then
+            v_ids := array(select penstock.publish_messages(p_queue.topic_name, v_plain.payloads, headers => v_plain.headers));
+            return array(
+                select jsonb_build_object('MessageId', pgqs_data.message_uuid(v_system, u.id), 'MD5OfMessageBody', md5(u.entry ->> 'MessageBody'))
+                from unnest(v_ids, p_entries) as u(id, entry));
+        end if;
+    end if;
+    return pgqs_data.send_with_care(p_queue, p_entries, p_contexts, v_system);
+end
+$$;
+
+-- The long way: attributes, groups, delays, duplicates, faults.
+-- Locks: of a FIFO queue the lock of its senders, so that its sequence numbers grow in the order of commits.
+create or replace function pgqs_data.send_with_care(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[], p_system uuid)
+returns jsonb[]
+language plpgsql as $$
+declare
+    v_faults  jsonb[] := array(select pgqs_data.entry_fault(p_queue, e) from unnest(p_entries) e);
+    v_good    record;
+    v_ids     bigint[];
+begin
+    if p_queue.fifo then
+        perform pg_advisory_xact_lock(1346719320, hashtext(p_queue.engine_name));
+    end if;
+    select
+        count(*)::int as count, array_agg(g.entry order by g.place) as entries, array_agg(g.place order by g.place) as places,
+        array_agg(g.entry -> 'MessageBody' order by g.place) as payloads,
+        array_agg(pgqs_data.entry_headers(p_queue, g.entry, g.context) order by g.place) as headers,
+        array_agg(g.entry ->> 'MessageGroupId' order by g.place) as keys,
+        case when p_queue.fifo then array_agg(pgqs_data.dedupe_key(p_queue, g.entry) order by g.place) end as dedupe_keys,
+        case when p_queue.delay_seconds > 0 or bool_or(g.entry ? 'DelaySeconds') then array_agg(
+            penstock_data.clock() + make_interval(secs => coalesce((g.entry ->> 'DelaySeconds')::int, p_queue.delay_seconds)) order by g.place) end as visible_at
+    into v_good
+    from unnest(p_entries, p_contexts, v_faults) with ordinality as g(entry, context, fault, place)
+    where g.fault is null;
+
+    if v_good.count > 0 then
+        if p_queue.ordering = 'standard' and v_good.keys <> array_fill(null::text, array[v_good.count]) then
+            perform penstock_data.make_fair(p_queue.engine_name);
+        end if;
+        if p_queue.topic_name = p_queue.engine_name then
+            v_ids := array(select penstock.publish_messages(p_queue.topic_name, v_good.payloads, v_good.visible_at, v_good.headers, v_good.keys,
+                dedupe_keys => v_good.dedupe_keys, dedupe_window => interval '5 minutes'));
+        else
+            v_ids := pgqs_data.send_to_one(p_queue, v_good.payloads, v_good.headers, v_good.keys, v_good.visible_at, v_good.dedupe_keys);
+        end if;
+    end if;
+    return array(
+        select case when u.fault is not null then jsonb_build_object('__error', u.fault)
+            else pgqs_data.sent(p_queue, p_system, u.entry, v_ids[array_position(v_good.places, u.place)]) end
+        from unnest(p_entries, v_faults) with ordinality as u(entry, fault, place) order by u.place);
+end
+$$;
+
+-- A queue that shares somebody else's topic: what is sent to the queue is for the queue alone.
+create or replace function pgqs_data.send_to_one(
+    p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[], p_dedupe_keys text[]
+) returns bigint[]
+language plpgsql as $$
+declare
+    v_ids   bigint[] := '{}';
+    v_id    bigint;
+    v_first bigint;
+begin
+    perform penstock_data.check_topic(p_queue.topic_name);
+    for v_place in 1 .. cardinality(p_payloads) loop
+        v_first := null;
+        if p_dedupe_keys is not null then
+            select d.message_id into v_first from penstock_data.dedupe_keys d
+            where d.topic_id = p_queue.topic_id and d.dedupe_key = p_queue.id || ' ' || p_dedupe_keys[v_place] and d.until > penstock_data.clock();
+        end if;
+        if v_first is null then
+            v_id := (penstock_data.deliver(p_queue.id, p_payloads[v_place:v_place], p_headers[v_place:v_place], p_keys[v_place:v_place],
+                p_visible_at[v_place:v_place], null))[1];
+            if p_dedupe_keys is not null then
+                perform penstock_data.claim_dedupe_key(p_queue.topic_id, p_queue.id || ' ' || p_dedupe_keys[v_place], v_id,
+                    interval '5 minutes', penstock_data.clock());
+            end if;
+        end if;
+        v_ids := v_ids || coalesce(v_first, v_id);
+    end loop;
+    return v_ids;
+end
+$$;

@@ -1,0 +1,1 @@
+"""The client as it is written; `_sync` beside it is generated from here."""

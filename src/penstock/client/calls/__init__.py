@@ -1,0 +1,143 @@
+"""Every operation of the engine as a plain value: SQL text, parameters, and the reader of its rows.
+
+Nothing here touches a connection, so a test can look at a call without a database, and the blocking
+and the async client share every line.  An option left at None is not sent: the engine's own default
+applies.  Numbers are cast where they are sent, so that one too large is "out of range" and not
+"no such function"; JSON is sent as text, so that no driver's own idea of JSON comes in between.
+"""
+
+from penstock.client.calls.admin import (
+    configuration,
+    configure,
+    health,
+    maintain,
+    schema_version,
+)
+from penstock.client.calls.call import (
+    Call,
+    Repeat,
+)
+from penstock.client.calls.dead_letters import (
+    dead_letter,
+    dead_letter_history,
+    list_dead_letters,
+    purge_dead_letters,
+    requeue_dead_letters,
+)
+from penstock.client.calls.messages import (
+    ack,
+    ack_many,
+    all_done,
+    browse,
+    bury,
+    consume,
+    consume_batch,
+    extend,
+    extend_many,
+    message_state,
+    nack,
+    nack_many,
+    release,
+    release_many,
+)
+from penstock.client.calls.publishing import (
+    COPY_INTO_STAGE,
+    create_stage,
+    publish,
+    publish_many,
+    publish_stage,
+)
+from penstock.client.calls.queues import (
+    channel,
+    cleanup_queue,
+    create_queue,
+    delete_queue,
+    extend_keep_alive,
+    grant_queue,
+    key_counts,
+    list_queues,
+    next_visible_in,
+    next_visible_time,
+    purge_queue,
+    queue_statistics,
+    revoke_queue,
+    start_waiting,
+)
+from penstock.client.calls.readers import (
+    commit_window,
+    create_reader,
+    delete_reader,
+    grant_reader,
+    list_readers,
+    read_window,
+    revoke_reader,
+)
+from penstock.client.calls.topics import (
+    cleanup_topic,
+    create_topic,
+    delete_topic,
+    grant_topic,
+    list_topics,
+    revoke_topic,
+)
+
+__all__ = [
+    "COPY_INTO_STAGE",
+    "Call",
+    "Repeat",
+    "ack",
+    "ack_many",
+    "all_done",
+    "browse",
+    "bury",
+    "channel",
+    "cleanup_queue",
+    "cleanup_topic",
+    "commit_window",
+    "configuration",
+    "configure",
+    "consume",
+    "consume_batch",
+    "create_queue",
+    "create_reader",
+    "create_stage",
+    "create_topic",
+    "dead_letter",
+    "dead_letter_history",
+    "delete_queue",
+    "delete_reader",
+    "delete_topic",
+    "extend",
+    "extend_keep_alive",
+    "extend_many",
+    "grant_queue",
+    "grant_reader",
+    "grant_topic",
+    "health",
+    "key_counts",
+    "list_dead_letters",
+    "list_queues",
+    "list_readers",
+    "list_topics",
+    "maintain",
+    "message_state",
+    "nack",
+    "nack_many",
+    "next_visible_in",
+    "next_visible_time",
+    "publish",
+    "publish_many",
+    "publish_stage",
+    "purge_dead_letters",
+    "purge_queue",
+    "queue_statistics",
+    "read_window",
+    "release",
+    "release_many",
+    "requeue_dead_letters",
+    "revoke_queue",
+    "revoke_reader",
+    "revoke_topic",
+    "schema_version",
+    "start_waiting",
+]

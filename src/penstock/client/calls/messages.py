@@ -1,0 +1,183 @@
+"""Calls about messages that are in a queue: claim them, say how they went, look at them."""
+
+# ruff: noqa: S608 - what is put into the text of a call are column lists of this file
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.client import rows
+from penstock.client.calls.call import Call, given, whole_seconds
+from penstock.client.rows import column, many, maybe, one, optional
+from penstock.models import BrowsedMessage, ClaimedMessage, MessageId, MessageState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+_MESSAGE = (
+    "message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, "
+    "correlation_id, tenant_id"
+)
+_BROWSED = (
+    "message_id, state, payload, headers, key, priority, delivery_attempts, visible_at, "
+    "published_at, correlation_id, tenant_id"
+)
+
+
+def consume(queue: str, token: str, lease: timedelta) -> Call[ClaimedMessage | None]:
+    return Call(
+        f"select {_MESSAGE} from penstock.consume_message(%s, %s, %s::int)",
+        (queue, token, whole_seconds(lease)),
+        maybe(rows.message),
+    )
+
+
+def consume_batch(
+    queue: str, token: str, lease: timedelta, size: int
+) -> Call[list[ClaimedMessage]]:
+    return Call(
+        f"select {_MESSAGE} from penstock.consume_messages_batch(%s, %s, %s::int, %s::int)",
+        (queue, token, whole_seconds(lease), size),
+        many(rows.message),
+    )
+
+
+def ack(queue: str, message_id: int, token: str) -> Call[bool]:
+    sql = "select penstock.ack_message(%s, %s::bigint, %s)"
+    # An ack whose answer was lost may have been done: then the token holds nothing any more.
+    again = f"{sql} or coalesce(penstock.message_state(%s, %s::bigint) = 'done', false)"
+    values = (queue, message_id, token)
+    return Call(sql, values, one(bool), again=Call(again, (*values, queue, message_id), one(bool)))
+
+
+def ack_many(queue: str, message_ids: Sequence[int], token: str) -> Call[list[MessageId]]:
+    """The answer holds the ids that this token still held."""
+    ids = list(message_ids)
+    again = (
+        "select a.id from penstock.ack_messages(%s, %s::bigint[], %s) a(id) union "
+        "select i.id from unnest(%s::bigint[]) i(id) "
+        "where penstock.message_state(%s, i.id) = 'done'"
+    )
+    return Call(
+        "select penstock.ack_messages(%s, %s::bigint[], %s)",
+        (queue, ids, token),
+        column(MessageId),
+        again=Call(again, (queue, ids, token, ids, queue), column(MessageId)),
+    )
+
+
+def nack(
+    queue: str,
+    message_id: int,
+    token: str,
+    *,
+    delay: timedelta | None = None,
+    error: str | None = None,
+) -> Call[bool]:
+    options, values = given(
+        ("delay_seconds => %s::int", whole_seconds(delay)),
+        ("error => %s", error),
+    )
+    return Call(
+        f"select penstock.nack_message(%s, %s::bigint, %s{options})",
+        (queue, message_id, token, *values),
+        one(bool),
+    )
+
+
+def nack_many(
+    queue: str,
+    message_ids: Sequence[int],
+    token: str,
+    *,
+    delay: timedelta | None = None,
+    error: str | None = None,
+) -> Call[list[MessageId]]:
+    options, values = given(
+        ("delay_seconds => %s::int", whole_seconds(delay)),
+        ("error => %s", error),
+    )
+    return Call(
+        f"select penstock.nack_messages(%s, %s::bigint[], %s{options})",
+        (queue, list(message_ids), token, *values),
+        column(MessageId),
+    )
+
+
+def bury(queue: str, message_id: int, token: str, *, error: str | None = None) -> Call[bool]:
+    """To the dead letters at once: trying again is of no use."""
+    options, values = given(("error => %s", error))
+    return Call(
+        f"select penstock.bury_message(%s, %s::bigint, %s{options})",
+        (queue, message_id, token, *values),
+        one(bool),
+    )
+
+
+def release(queue: str, message_id: int, token: str) -> Call[bool]:
+    return Call(
+        "select penstock.release_message(%s, %s::bigint, %s)",
+        (queue, message_id, token),
+        one(bool),
+    )
+
+
+def release_many(queue: str, message_ids: Sequence[int], token: str) -> Call[list[MessageId]]:
+    return Call(
+        "select penstock.release_messages(%s, %s::bigint[], %s)",
+        (queue, list(message_ids), token),
+        column(MessageId),
+    )
+
+
+def extend(queue: str, message_id: int, token: str, extension: timedelta) -> Call[datetime | None]:
+    """The deadline moves by the extension; None: the claim is lost."""
+    return Call(
+        "select penstock.extend_message_vt(%s, %s::bigint, %s, %s::int)",
+        (queue, message_id, token, whole_seconds(extension)),
+        optional(rows.same),
+    )
+
+
+def extend_many(
+    queue: str, message_ids: Sequence[int], token: str, extension: timedelta
+) -> Call[list[tuple[MessageId, datetime]]]:
+    return Call(
+        "select message_id, vt from "
+        "penstock.batch_extend_message_vt(%s, %s::bigint[], %s, %s::int)",
+        (queue, list(message_ids), token, whole_seconds(extension)),
+        many(rows.extension),
+    )
+
+
+def browse(queue: str, *, after: int = 0, page_size: int = 100) -> Call[list[BrowsedMessage]]:
+    return Call(
+        f"select {_BROWSED} from penstock.browse_messages(%s, %s::bigint, %s::int)",
+        (queue, after, page_size),
+        many(rows.browsed),
+    )
+
+
+def message_state(queue: str, message_id: int) -> Call[MessageState | None]:
+    """None: the queue has never had it, or its history is gone."""
+    return Call(
+        "select penstock.message_state(%s, %s::bigint)",
+        (queue, message_id),
+        optional(MessageState),
+    )
+
+
+def all_done(topic: str, message_ids: Sequence[int]) -> Call[bool]:
+    """Is none of these messages waiting, claimed or dead in any queue of the topic?
+
+    A queue that has no trace of a message never had it, for its filter, or was done with it long
+    ago: neither is worth waiting for.
+    """
+    return Call(
+        "select coalesce(bool_and(coalesce(penstock.message_state(q.name, m.id), 'done') = 'done'),"
+        " true) from penstock.list_queues() q, unnest(%s::bigint[]) m(id) where q.topic_name = %s"
+        " and (q.keep_alive_until is null or q.keep_alive_until > clock_timestamp())",
+        (list(message_ids), topic),
+        one(bool),
+    )

@@ -1,0 +1,122 @@
+"""Calls that publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.calls.call import Call, Repeat, given, listed
+from penstock.client.payloads import encode
+from penstock.client.rows import column, nothing, one
+from penstock.models import MessageId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from penstock.models import Json
+
+_FROM_NOW = (
+    "array(select clock_timestamp() + d from unnest(%s::interval[]) with ordinality u(d, n) "
+    "order by n)"
+)
+STAGE_COLUMNS = ("payload", "headers", "key", "priority", "correlation_id", "tenant_id")
+COPY_INTO_STAGE = f"copy penstock_stage ({', '.join(STAGE_COLUMNS)}) from stdin"
+
+
+def publish(
+    topic: str,
+    payload: Any,
+    *,
+    delay: timedelta | None = None,
+    deliver_after: datetime | None = None,
+    headers: Mapping[str, Json] | None = None,
+    key: str | None = None,
+    priority: int | None = None,
+    expires_after: timedelta | None = None,
+    expires_at: datetime | None = None,
+    dedupe_key: str | None = None,
+    dedupe_window: timedelta | None = None,
+    correlation_id: str | None = None,
+    tenant_id: str | None = None,
+) -> Call[MessageId]:
+    """With a dedupe key it may be sent any number of times."""
+    # Durations become times in the database, so that no client's clock is ever asked.
+    options, values = given(
+        ("deliver_after => clock_timestamp() + %s::interval", delay),
+        ("deliver_after => %s::timestamptz", deliver_after),
+        ("headers => %s::text::jsonb", None if headers is None else encode(headers)),
+        ("key => %s", key),
+        ("priority => %s::int", priority),
+        ("expires_at => clock_timestamp() + %s::interval", expires_after),
+        ("expires_at => %s::timestamptz", expires_at),
+        ("dedupe_key => %s", dedupe_key),
+        ("dedupe_window => %s::interval", dedupe_window),
+        ("correlation_id => %s", correlation_id),
+        ("tenant_id => %s", tenant_id),
+    )
+    return Call(
+        f"select penstock.publish_message(%s, %s::text::jsonb{options})",
+        (topic, encode(payload), *values),
+        one(MessageId),
+        repeat=_repeat([dedupe_key]),
+    )
+
+
+def publish_many(
+    topic: str,
+    payloads: Sequence[Any],
+    *,
+    delays: Sequence[timedelta | None] | None = None,
+    deliver_after: Sequence[datetime | None] | None = None,
+    headers: Sequence[Mapping[str, Json] | None] | None = None,
+    keys: Sequence[str | None] | None = None,
+    priorities: Sequence[int] | None = None,
+    expire_after: Sequence[timedelta | None] | None = None,
+    expires_at: Sequence[datetime | None] | None = None,
+    dedupe_keys: Sequence[str | None] | None = None,
+    dedupe_window: timedelta | None = None,
+    correlation_ids: Sequence[str | None] | None = None,
+    tenant_ids: Sequence[str | None] | None = None,
+) -> Call[list[MessageId]]:
+    """One statement for all.  An option has one value for each payload, or a single one for all."""
+    options, values = given(
+        (f"deliver_after => {_FROM_NOW}", listed(delays)),
+        ("deliver_after => %s::timestamptz[]", listed(deliver_after)),
+        (
+            "headers => %s::text[]::jsonb[]",
+            _texts(headers),
+        ),
+        ("keys => %s::text[]", listed(keys)),
+        ("priorities => %s::int[]", listed(priorities)),
+        (f"expires_at => {_FROM_NOW}", listed(expire_after)),
+        ("expires_at => %s::timestamptz[]", listed(expires_at)),
+        ("dedupe_keys => %s::text[]", listed(dedupe_keys)),
+        ("dedupe_window => %s::interval", dedupe_window),
+        ("correlation_ids => %s::text[]", listed(correlation_ids)),
+        ("tenant_ids => %s::text[]", listed(tenant_ids)),
+    )
+    return Call(
+        f"select penstock.publish_messages(%s, %s::text[]::jsonb[]{options})",
+        (topic, [encode(payload) for payload in payloads], *values),
+        column(MessageId),
+        repeat=_repeat(dedupe_keys or [None]),
+    )
+
+
+def create_stage() -> Call[None]:
+    return Call("select penstock.create_stage()", (), nothing)
+
+
+def publish_stage(topic: str) -> Call[int]:
+    """What was copied into the stage becomes messages; the answer is their number."""
+    return Call("select penstock.publish_stage(%s)", (topic,), one(int))
+
+
+def _texts(values: Sequence[Json] | None) -> list[str | None] | None:
+    if values is None:
+        return None
+    return [None if value is None else encode(value) for value in values]
+
+
+def _repeat(dedupe_keys: Sequence[str | None]) -> Repeat:
+    return Repeat.BEFORE_SENDING if None in dedupe_keys else Repeat.ALWAYS

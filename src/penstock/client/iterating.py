@@ -1,0 +1,58 @@
+"""The few things that the async and the blocking client do in different words.
+
+The blocking client is made from the async one by exchanging `_async` for `_sync` in every name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+T = TypeVar("T")
+
+
+async def in_thread_async(function: Callable[[], T]) -> T:
+    """What blocks for long keeps out of the event loop's way."""
+    return await asyncio.to_thread(function)
+
+
+def in_thread_sync(function: Callable[[], T]) -> T:
+    return function()
+
+
+async def batches_async(items: Iterable[T] | AsyncIterable[T], size: int) -> AsyncIterator[list[T]]:
+    """Items of an iterable of any length, `size` at a time."""
+    batch: list[T] = []
+    async for item in _each(items):
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+async def _each(items: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
+
+
+def batches_sync(items: Iterable[T] | AsyncIterable[T], size: int) -> Iterator[list[T]]:
+    if isinstance(items, AsyncIterable):
+        raise TypeError("an async iterable needs the client of penstock.connect()")
+    batch: list[T] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,176 @@
+"""What an error of the database means for the call that met it, decided without any I/O."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, assert_never
+
+import psycopg
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+from penstock import errors
+from penstock.client.calls.call import Repeat
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+_FIRST_CONFLICT_PAUSE = 0.01
+
+
+class Kind(Enum):
+    """Why a call failed, as far as trying again is concerned."""
+
+    UNREACHABLE = auto()
+    """There was no connection, so nothing was sent."""
+    CONNECTION_LOST = auto()
+    """The connection broke after sending: the call may have been carried out."""
+    SERIALIZATION = auto()
+    DEADLOCK = auto()
+    LOCK_TIMEOUT = auto()
+    STANDBY = auto()
+    """A server that only reads: in a fail-over, the one that has been demoted."""
+    QUEUE_MISSING = auto()
+    OTHER_SCHEMA = auto()
+    """No engine, or one of another version."""
+    PERMISSION = auto()
+    OUTCOME_UNKNOWN = auto()
+    """Committed or not: the server itself can't promise."""
+    REFUSED = auto()
+    """Anything else that the database said no to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A failed call: why, and the error that its caller sees if nobody can mend it."""
+
+    kind: Kind
+    error: errors.PenstockError
+
+    @property
+    def spoils_connection(self) -> bool:
+        """The connection is of no use any more, even if it still stands."""
+        return self.kind in (Kind.CONNECTION_LOST, Kind.STANDBY)
+
+
+def classify(problem: Exception, *, sent: bool = True) -> Fault:
+    """The meaning of what a driver or pool raised; `sent`: a server may have got the call."""
+    if isinstance(problem, PoolTimeout | TooManyRequests | PoolClosed):
+        return Fault(Kind.UNREACHABLE, _no_connection(problem))
+    if isinstance(problem, errors.PenstockError):
+        return Fault(_kind(problem, sent=sent), problem)
+    if isinstance(problem, psycopg.Error):
+        error = errors.translate(problem)
+        return Fault(_kind(error, sent=sent), error)
+    raise problem
+
+
+def may_repeat(fault: Fault, repeat: Repeat) -> bool:
+    """Whether sending the call again can do no harm, and may help."""
+    match fault.kind:
+        case Kind.UNREACHABLE:
+            return not isinstance(fault.error.__cause__, PoolClosed)
+        case Kind.CONNECTION_LOST:
+            return repeat is Repeat.ALWAYS
+        case Kind.SERIALIZATION | Kind.DEADLOCK | Kind.LOCK_TIMEOUT | Kind.STANDBY:
+            # The server has rolled back: it is as if the call had not been sent.
+            return True
+        case Kind.QUEUE_MISSING | Kind.OTHER_SCHEMA | Kind.PERMISSION:
+            return False
+        case Kind.OUTCOME_UNKNOWN:
+            # Of a commit whose answer was lost.  One that no standby confirmed has happened, and
+            # happening again would not confirm it.
+            return repeat is Repeat.ALWAYS and isinstance(fault.error.__cause__, psycopg.Error)
+        case Kind.REFUSED:
+            return False
+        case _:
+            assert_never(fault.kind)
+
+
+def final(fault: Fault, repeat: Repeat = Repeat.BEFORE_SENDING) -> errors.PenstockError:
+    """What the caller is told when the call is not repeated any more."""
+    if fault.kind is not Kind.CONNECTION_LOST:
+        return fault.error
+    if repeat is Repeat.ALWAYS:
+        return errors.ConnectionLost(f"{fault.error}\nThis call may be repeated safely.")
+    return errors.OutcomeUnknown(
+        "the connection was lost after sending and before the answer: the call may or may not "
+        "have been carried out (a message may or may not have been published).\n"
+        "Look before you repeat it; with a dedupe_key, publishing is repeated safely by itself."
+    )
+
+
+class Patience:
+    """How long one call has been tried, and whether it is tried again."""
+
+    def __init__(self, limit: timedelta, now: float) -> None:
+        self._end = now + limit.total_seconds()
+        self.failures = 0
+
+    def pause(self, fault: Fault, repeat: Repeat, now: float) -> float | None:
+        """Seconds until the next attempt; None: there is none, the caller is told."""
+        self.failures += 1
+        seconds = _pause(fault, self.failures)
+        return seconds if may_repeat(fault, repeat) and now + seconds <= self._end else None
+
+
+def _pause(fault: Fault, failures: int) -> float:
+    match fault.kind:
+        case Kind.SERIALIZATION | Kind.DEADLOCK | Kind.LOCK_TIMEOUT:
+            return backoff(failures, first=_FIRST_CONFLICT_PAUSE)
+        case _:
+            # A fresh connection often is all it takes; only the next failure tells of an outage.
+            return 0.0 if failures == 1 else backoff(failures - 1)
+
+
+def backoff(
+    attempt: int, *, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE, luck: float = -1.0
+) -> float:
+    """Seconds before an attempt: doubling to `longest`, less up to half of it at random.
+
+    The jitter keeps a thousand clients from knocking at a restarted server in step.
+    """
+    luck = random.random() if luck < 0 else luck  # noqa: S311 - no secret
+    # 2 ** 30 is beyond every sensible ratio of the two; without a limit the power overflows.
+    return min(longest, first * 2.0 ** min(attempt - 1, 30)) * (1 - luck / 2)
+
+
+def _kind(  # noqa: PLR0911 - one answer a case
+    error: errors.PenstockError, *, sent: bool
+) -> Kind:
+    match error:
+        case errors.DatabaseUnavailable():
+            return Kind.CONNECTION_LOST if sent else Kind.UNREACHABLE
+        case errors.OutcomeUnknown():
+            return Kind.OUTCOME_UNKNOWN
+        case errors.Conflict(code="40001"):
+            return Kind.SERIALIZATION
+        case errors.Conflict(code="40P01"):
+            return Kind.DEADLOCK
+        case errors.Conflict():
+            return Kind.LOCK_TIMEOUT
+        case errors.StandbyServer():
+            return Kind.STANDBY
+        case errors.UnknownQueue() | errors.QueueExpired():
+            return Kind.QUEUE_MISSING
+        case errors.NotInstalled() | errors.WrongSchemaVersion():
+            return Kind.OTHER_SCHEMA
+        case errors.PermissionDenied():
+            return Kind.PERMISSION
+        case _:
+            return Kind.REFUSED
+
+
+def _no_connection(problem: Exception) -> errors.DatabaseUnavailable:
+    if isinstance(problem, PoolClosed):
+        error = errors.DatabaseUnavailable("the client is closed, or was never opened")
+    else:
+        error = errors.DatabaseUnavailable(
+            "no connection became free in time: the database can't be reached, or every "
+            "connection of the pool is busy (PENSTOCK_POOL_SIZE)"
+        )
+    error.__cause__ = problem
+    return error

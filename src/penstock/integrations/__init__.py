@@ -1,0 +1,1 @@
+"""Thin layers for frameworks.  Each module needs its framework, none needs another."""

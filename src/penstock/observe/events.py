@@ -1,0 +1,137 @@
+"""The one list of what can happen, shared by logs, metrics and whoever else subscribes.
+
+    emit(Event(Name.MESSAGE_ACKED, queue="billing", message_id=7, count=1))
+
+An event says what happened to what, and never carries a payload, a header or an error's text: those
+may hold what must not leave the database.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_log = logging.getLogger("penstock.observe")
+
+
+class Name(StrEnum):
+    """Every event.  Names are public: dashboards and alerts stand on them."""
+
+    MESSAGE_PUBLISHED = "message.published"
+    """`topic`, `count`; `message_id` when it was one."""
+    MESSAGE_CLAIMED = "message.claimed"
+    """`queue`, `count`: messages were handed to this client."""
+    MESSAGE_HANDLED = "message.handled"
+    """`queue`, `message_id`, `attempt`, `seconds`: a handler returned."""
+    MESSAGE_ACKED = "message.acked"
+    """`queue`, `count`; `message_id` when it was one."""
+    MESSAGE_FAILED = "message.failed"
+    """`queue`, `message_id`, `attempt`, `seconds`, `error_kind`: a handler raised, or a nack."""
+    MESSAGE_RELEASED = "message.released"
+    """`queue`, `count`: given back without counting the attempt."""
+    MESSAGE_DEAD_LETTERED = "message.dead_lettered"
+    """`queue`, `message_id`, `attempt`, `error_kind`."""
+    CLAIM_EXTENDED = "claim.extended"
+    """`queue`, `count`."""
+    CLAIM_LOST = "claim.lost"
+    """`queue`, `message_id`: its deadline passed, or somebody else finished it."""
+    LISTENER_CONNECTED = "listener.connected"
+    LISTENER_LOST = "listener.lost"
+    """`error_kind`."""
+    CALL_RETRIED = "call.retried"
+    """`attempt`, `seconds` until it is repeated, `error_kind`."""
+    CALL_FAILED = "call.failed"
+    """`error_kind`: given up, the caller got the error."""
+    WORKER_STARTED = "worker.started"
+    WORKER_STOPPING = "worker.stopping"
+    WORKER_STOPPED = "worker.stopped"
+    TASK_ENQUEUED = "task.enqueued"
+    """`topic`, `count`; `task_id` when it was one."""
+    TASK_RESERVED = "task.reserved"
+    """`count`, `worker`: tasks were leased to this worker."""
+    TASK_DONE = "task.done"
+    """`topic`, `task_id`, `attempt`, `seconds`: its handler returned, and the ack is stored."""
+    TASK_FAILED = "task.failed"
+    """`topic`, `task_id`, `attempt`, `seconds`, `error_kind`: it will be tried again."""
+    TASK_RELEASED = "task.released"
+    """`topic`, `task_id`, `attempt`: given back without holding the attempt against it."""
+    TASK_DEAD_LETTERED = "task.dead_lettered"
+    """`topic`, `task_id`, `attempt`, `error_kind`."""
+    LEASE_LOST = "lease.lost"
+    """`topic`, `task_id`, `attempt`: it ended, or the task was cancelled or taken by others."""
+    SCHEDULE_FIRED = "schedule.fired"
+    """`topic`, `schedule`."""
+
+
+# A struct and not a dataclass: events are made on the hot path, and a frozen dataclass takes six
+# times as long to make.
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that happened."""
+
+    name: Name
+    queue: str | None = None
+    topic: str | None = None
+    message_id: int | None = None
+    count: int = 1
+    attempt: int | None = None
+    seconds: float | None = None
+    error_kind: str | None = None
+    """The name of the error's class."""
+    worker: str | None = None
+    schedule: str | None = None
+    task_id: str | None = None
+
+
+Subscriber: TypeAlias = Callable[[Event], None]
+# Replaced, never changed, so that `emit` needs no lock.
+_subscribers: tuple[Subscriber, ...] = ()
+
+
+class Subscription:
+    """Ends with `end()`, or with its `with` block."""
+
+    def __init__(self, subscriber: Subscriber) -> None:
+        self._subscriber = subscriber
+
+    def end(self) -> None:
+        """Hear no more; ending twice is harmless."""
+        global _subscribers  # noqa: PLW0603  one list for the process is the point
+        _subscribers = tuple(each for each in _subscribers if each != self._subscriber)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.end()
+
+
+def subscribe(subscriber: Subscriber) -> Subscription:
+    """Call `subscriber` with every event of this process, at once and in the emitter's thread.
+
+    It must be quick and must not block: whoever emits waits for it.
+    """
+    global _subscribers  # noqa: PLW0603
+    if subscriber not in _subscribers:
+        _subscribers = (*_subscribers, subscriber)
+    return Subscription(subscriber)
+
+
+def emit(event: Event) -> None:
+    """Tell everyone who listens; a subscriber's failure is logged and hurts nobody else."""
+    for subscriber in _subscribers:
+        try:
+            subscriber(event)
+        except Exception:  # noqa: BLE001  whatever it raises, it is not the emitter's
+            _log.exception("a subscriber failed on %s", event.name)

@@ -1,0 +1,121 @@
+"""The Condition block of a policy statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+Test = Callable[[str, str], bool]
+
+
+def hold(block: Any, facts: Mapping[str, str], *, if_unknown: bool) -> bool:
+    """Whether every condition of the block is met; `if_unknown` answers what can't be judged."""
+    if not block:
+        return True
+    if not isinstance(block, dict):
+        return if_unknown
+    return all(
+        _holds(operator, name, wanted, facts, if_unknown=if_unknown)
+        for operator, pairs in block.items()
+        for name, wanted in (pairs.items() if isinstance(pairs, dict) else [("", None)])
+    )
+
+
+def _holds(
+    operator: str, name: str, wanted: Any, facts: Mapping[str, str], *, if_unknown: bool
+) -> bool:
+    values = [_text(each) for each in (wanted if isinstance(wanted, list) else [wanted])]
+    fact = facts.get(name.lower())
+    base = operator.removesuffix("IfExists")
+    if base == "Null":
+        return (fact is None) == (values == ["true"])
+    known = _TESTS.get(base)
+    if known is None:
+        return if_unknown
+    test, negative = known
+    if fact is None:
+        # A negative test of what is not there holds; so do the …IfExists forms.
+        return negative or base != operator
+    try:
+        met = any(test(fact, value) for value in values)
+    except ValueError:
+        return if_unknown
+    return not met if negative else met
+
+
+def like(text: str, pattern: str) -> bool:
+    """A match with `*` and `?`, and with nothing else."""
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    words = {"*": ".*", "?": "."}
+    return re.compile("".join(words.get(each, re.escape(each)) for each in pattern), re.DOTALL)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _equal_ignoring_case(fact: str, value: str) -> bool:
+    return fact.lower() == value.lower()
+
+
+def _in_network(fact: str, value: str) -> bool:
+    return ip_address(fact) in ip_network(value, strict=False)
+
+
+def _moment(text: str) -> datetime:
+    if text.isdigit():
+        return datetime.fromtimestamp(int(text), UTC)
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _dates(compare: Callable[[datetime, datetime], bool]) -> Test:
+    return lambda fact, value: compare(_moment(fact), _moment(value))
+
+
+def _numbers(compare: Callable[[float, float], bool]) -> Test:
+    return lambda fact, value: compare(float(fact), float(value))
+
+
+def _equal(fact: str, value: str) -> bool:
+    return fact == value
+
+
+# operator → its test, and whether it is the negative of it
+_TESTS: dict[str, tuple[Test, bool]] = {
+    "ArnEquals": (like, False),
+    "ArnLike": (like, False),
+    "ArnNotEquals": (like, True),
+    "ArnNotLike": (like, True),
+    "Bool": (_equal_ignoring_case, False),
+    "DateEquals": (_dates(lambda a, b: a == b), False),
+    "DateGreaterThan": (_dates(lambda a, b: a > b), False),
+    "DateGreaterThanEquals": (_dates(lambda a, b: a >= b), False),
+    "DateLessThan": (_dates(lambda a, b: a < b), False),
+    "DateLessThanEquals": (_dates(lambda a, b: a <= b), False),
+    "DateNotEquals": (_dates(lambda a, b: a == b), True),
+    "IpAddress": (_in_network, False),
+    "NotIpAddress": (_in_network, True),
+    "NumericEquals": (_numbers(lambda a, b: a == b), False),
+    "NumericGreaterThan": (_numbers(lambda a, b: a > b), False),
+    "NumericGreaterThanEquals": (_numbers(lambda a, b: a >= b), False),
+    "NumericLessThan": (_numbers(lambda a, b: a < b), False),
+    "NumericLessThanEquals": (_numbers(lambda a, b: a <= b), False),
+    "NumericNotEquals": (_numbers(lambda a, b: a == b), True),
+    "StringEquals": (_equal, False),
+    "StringEqualsIgnoreCase": (_equal_ignoring_case, False),
+    "StringLike": (like, False),
+    "StringNotEquals": (_equal, True),
+    "StringNotEqualsIgnoreCase": (_equal_ignoring_case, True),
+    "StringNotLike": (like, True),
+}

@@ -1,0 +1,38 @@
+"""What is refused before a byte of it is parsed."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.sqs import errors
+
+# A batch may hold 1 MiB of text.  As JSON each byte may take six ("\u0007"), percent-encoded three;
+# what makes sense in practice is far below.
+LARGEST_BODY = 8 * 1024 * 1024
+# SQS's own requests nest five deep.
+DEEPEST = 32
+# Ten entries with ten attributes each of four fields, and room.
+MOST_PARAMETERS = 2000
+LONGEST_PATH = 2048
+LONGEST_QUERY = 64 * 1024
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(rb"[\[{]|[\]}]")
+
+
+def check_depth(body: bytes) -> None:
+    """Refuse JSON that nests too deep for any request of SQS."""
+    # Brackets inside strings count here, so a message that is JSON itself takes the long way.
+    if body.count(b"[") + body.count(b"{") <= DEEPEST:
+        return
+    depth = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEEPEST:
+            raise errors.malformed("The request nests too deep.")
+
+
+def check_encoding(encoding: str) -> None:
+    """Refuse compressed bodies: a small one may unpack to a very large one."""
+    if encoding.strip().lower() not in ("", "identity"):
+        raise errors.unsupported_encoding()

@@ -1,0 +1,46 @@
+"""One HTTP request as the door sees it, whatever server carried it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.sqs import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Two of these would let one part of the way read the first and another the second.
+_SINGLE = frozenset(
+    {"authorization", "host", "content-type", "x-amz-date", "x-amz-target", "x-amz-security-token"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Names of headers are lowercase; the path and the query string are as they were sent."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+    scheme: str = "http"
+    client: str | None = None
+    """The address that the request came from."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    """Of the query string and, in the query protocol, of the form."""
+
+
+def fold(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name; a repeated one is one with commas, as HTTP has it."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name = raw_name.decode("latin-1").lower()
+        value = raw_value.decode("latin-1")
+        if name in found:
+            if name in _SINGLE:
+                raise errors.malformed(f"The header {name} is there twice.")
+            value = f"{found[name]},{value}"
+        found[name] = value
+    return found

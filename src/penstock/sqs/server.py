@@ -1,0 +1,199 @@
+"""Running the door: one process, or several that share a socket."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import multiprocessing.connection
+import shutil
+import signal
+import socket
+import ssl
+import tempfile
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from penstock.errors import InvalidSetting, PenstockError
+from penstock.sqs.asgi import Application
+from penstock.sqs.assembly import Door
+from penstock.sqs.protocol import limited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.process import BaseProcess
+
+    from penstock.settings import Settings
+    from penstock.sqs.options import Options
+
+_BACKLOG = 4096
+_JOIN_SECONDS = 5.0
+_PATIENCE = timedelta(seconds=5)
+_NAME = "penstock sqs"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a process needs to know; it travels to the others as it is."""
+
+    settings: Settings
+    options: Options
+    folder: Path | None = None
+
+
+class Server(uvicorn.Server):
+    """Stops in the right order: open polls are answered first, or each would hold its socket."""
+
+    def __init__(self, config: uvicorn.Config, door: Door) -> None:
+        super().__init__(config)
+        self._door = door
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._door.polls.stop()
+        await super().shutdown(sockets)
+
+
+def serve(plan: Plan, announce: Callable[[str], None] = lambda _url: None) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` is told the address."""
+    listening = bind(plan.options)
+    try:
+        announce(address(plan.options, listening))
+        if plan.options.processes == 1:
+            run(plan, listening)
+        else:
+            _supervise(plan, listening)
+    finally:
+        listening.close()
+
+
+def bind(options: Options) -> socket.socket:
+    """The listening socket, made before anything else: a port in use is said at once."""
+    try:
+        family = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)[0][0]
+        made = socket.create_server((options.host, options.port), family=family, backlog=_BACKLOG)
+    except OSError as problem:
+        raise InvalidSetting(
+            f"can't listen on {options.host}:{options.port}: {problem.strerror or problem}"
+        ) from None
+    made.set_inheritable(True)
+    return made
+
+
+def address(options: Options, listening: socket.socket) -> str:
+    """Where clients find the server."""
+    if options.public_url is not None:
+        return options.public_url
+    scheme = "http" if options.certificate is None else "https"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{scheme}://{host}:{listening.getsockname()[1]}"
+
+
+def run(plan: Plan, listening: socket.socket) -> None:
+    """One process's life."""
+    options = plan.options
+    door = Door(plan.settings, options, plan.folder)
+    application = Application(door)
+    config = uvicorn.Config(
+        application,
+        http=limited(options.header_deadline.total_seconds()),
+        loop="uvloop",
+        lifespan="on",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=options.behind_proxy,
+        forwarded_allow_ips="*",
+        timeout_keep_alive=round(options.idle_deadline.total_seconds()),
+        timeout_graceful_shutdown=round(options.grace.total_seconds()),
+        backlog=_BACKLOG,
+        **_tls(options),
+    )
+    try:
+        Server(config, door).run([listening])
+    except SystemExit:
+        if application.problem is not None:
+            raise application.problem from None
+        raise
+    except KeyboardInterrupt:
+        # uvicorn raises the signal again that it has obeyed.
+        pass
+
+
+def _tls(options: Options) -> dict[str, Any]:
+    if options.certificate is None:
+        return {}
+    return {
+        "ssl_certfile": str(options.certificate),
+        "ssl_keyfile": str(options.private_key),
+        "ssl_version": ssl.PROTOCOL_TLS_SERVER,
+    }
+
+
+def _supervise(plan: Plan, listening: socket.socket) -> None:
+    """Keep so many processes running until told to stop."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-sqs-"))
+    spawn = multiprocessing.get_context("spawn")
+    shared = Plan(plan.settings, plan.options, folder)
+    children: list[BaseProcess] = []
+    stopping = Event()
+
+    def begin() -> BaseProcess:
+        child = spawn.Process(target=run, args=(shared, listening), name="penstock sqs")
+        child.start()
+        return child
+
+    def stop(_signal: int, _frame: Any) -> None:
+        stopping.set()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        children += [begin() for _ in range(plan.options.processes)]
+        while not stopping.is_set():
+            multiprocessing.connection.wait([child.sentinel for child in children], timeout=0.5)
+            children = children if stopping.is_set() else _mended(children, begin)
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.join(plan.options.grace.total_seconds() + _JOIN_SECONDS)
+        for child in children:
+            if child.is_alive():
+                child.kill()
+                child.join()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mended(children: list[BaseProcess], begin: Callable[[], BaseProcess]) -> list[BaseProcess]:
+    ended = [child for child in children if not child.is_alive()]
+    if len(ended) == len(children):
+        raise PenstockError("every process of the server ended: its log says why")
+    return [begin() if child in ended else child for child in children]
+
+
+def settings_for(settings: Settings, dsn: str) -> Settings:
+    """The client's settings for a server: the address that was found, and little patience.
+
+    SDKs repeat a request that was answered with 503; one that waits for a minute they give up.
+    """
+    return replace(
+        settings, dsn=dsn, retry_for=min(settings.retry_for, _PATIENCE), application_name=_NAME
+    )
+
+
+def log_to_stderr(*, access_log: bool) -> None:
+    """Say on stderr what goes wrong, and, if wanted, what goes on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger("penstock").addHandler(handler)
+    logging.getLogger("penstock.sqs.access").setLevel(
+        logging.INFO if access_log else logging.WARNING
+    )
+    logging.getLogger("uvicorn").addHandler(handler)

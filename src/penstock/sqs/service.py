@@ -1,0 +1,85 @@
+"""Actions, carried out by the database; where requests meet, together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.sqs import calls, errors
+from penstock.sqs.gather import Ask, Gatherer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.client._async.database import Database
+    from penstock.sqs.names import QueueId
+
+Lane = tuple[str, "QueueId"]
+
+RECEIVE = "ReceiveMessage"
+NOTHING = b"{}"
+_ERROR = b'{"__error"'
+# Each answer of a receive may hold ten messages of 1 MiB.
+_MOST_RECEIVES = 16
+_MOST = 64
+_GATHERED = frozenset(
+    {
+        "SendMessage",
+        "SendMessageBatch",
+        "DeleteMessage",
+        "DeleteMessageBatch",
+        "ChangeMessageVisibility",
+        "ChangeMessageVisibilityBatch",
+    }
+)
+
+
+class Service:
+    """Every action of SQS as JSON in and JSON out."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._changes: Gatherer[Lane, bytes] = Gatherer(self._change, most=_MOST)
+        self._receives: Gatherer[Lane, bytes] = Gatherer(self._receive, most=_MOST_RECEIVES)
+
+    async def call(self, action: str, queue: QueueId | None, ask: Ask) -> bytes:
+        """The answer; raises the fault that the database found."""
+        if queue is not None and action == RECEIVE:
+            answer = await self._receives.ask((action, queue), ask)
+        elif queue is not None and action in _GATHERED:
+            answer = await self._changes.ask((action, queue), ask)
+        else:
+            [answer] = await self._database.run(calls.invoke_many(action, [ask]))
+        if answer.startswith(_ERROR):
+            raise errors.from_database(msgspec.json.decode(answer)["__error"])
+        return answer
+
+    async def give_back(self, queue: QueueId, answer: bytes, context: bytes) -> None:
+        """Make received messages visible again, because nobody is there to take them."""
+        messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
+        if messages:
+            request = {
+                "QueueUrl": f"/{queue.region}/{queue.account}/{queue.name}",
+                "Entries": [
+                    {
+                        "Id": str(number),
+                        "ReceiptHandle": message["ReceiptHandle"],
+                        "VisibilityTimeout": 0,
+                    }
+                    for number, message in enumerate(messages)
+                ],
+            }
+            ask = Ask(msgspec.json.encode(request), context)
+            await self.call("ChangeMessageVisibilityBatch", queue, ask)
+
+    async def settle(self) -> None:
+        """Wait until every statement under way is done."""
+        await self._receives.settle()
+        await self._changes.settle()
+
+    async def _change(self, lane: Lane, asks: Sequence[Ask]) -> Sequence[bytes]:
+        return await self._database.run(calls.invoke_many(lane[0], asks))
+
+    async def _receive(self, lane: Lane, asks: Sequence[Ask]) -> Sequence[bytes]:
+        return await self._database.claim(calls.invoke_many(lane[0], asks))

@@ -1,0 +1,1 @@
+"""The two protocols: how requests are read and answers written."""

@@ -1,0 +1,89 @@
+"""Tasks: durable jobs with tenants, priorities and leases, on PostgreSQL, MySQL and MariaDB.
+
+async with penstock.tasks.connect("mysql://app@localhost/shop") as queue:
+    await queue.enqueue("mail", {"to": "ada"}, tenant_id="acme", priority=Priority.HIGH)
+"""
+
+from penstock.tasks.backoff import Backoff
+from penstock.tasks.connecting import open_store
+from penstock.tasks.errors import (
+    DuplicateTask,
+    InvalidTask,
+    LeaseLost,
+    ServerUnsuitable,
+    TablesMissing,
+    TaskError,
+    TaskExpired,
+    TaskNotFound,
+    TaskTooLarge,
+)
+from penstock.tasks.health import Finding
+from penstock.tasks.memory import MemoryTaskStore
+from penstock.tasks.options import Policy, StoreOptions, Tables
+from penstock.tasks.postgres import PostgresTaskStore
+from penstock.tasks.queue import TaskQueue, connect
+from penstock.tasks.store import TaskStore
+from penstock.tasks.task import (
+    Attempt,
+    AttemptLogFailure,
+    DeadTask,
+    Dedupe,
+    Lease,
+    NewTask,
+    Priority,
+    Replayed,
+    Stats,
+    Status,
+    Task,
+    TaskId,
+)
+from penstock.tasks.worker import TaskWorker
+from penstock.worker.outcomes import Dead, Retry
+
+__all__ = [
+    "Attempt",
+    "AttemptLogFailure",
+    "Backoff",
+    "Dead",
+    "DeadTask",
+    "Dedupe",
+    "DuplicateTask",
+    "Finding",
+    "InvalidTask",
+    "Lease",
+    "LeaseLost",
+    "MemoryTaskStore",
+    "MySQLTaskStore",
+    "NewTask",
+    "Policy",
+    "PostgresTaskStore",
+    "Priority",
+    "Replayed",
+    "Retry",
+    "ServerUnsuitable",
+    "Stats",
+    "Status",
+    "StoreOptions",
+    "Tables",
+    "TablesMissing",
+    "Task",
+    "TaskError",
+    "TaskExpired",
+    "TaskId",
+    "TaskNotFound",
+    "TaskQueue",
+    "TaskStore",
+    "TaskTooLarge",
+    "TaskWorker",
+    "connect",
+    "open_store",
+]
+
+
+def __getattr__(name: str) -> object:
+    # Its driver is an extra, so it is imported by those who use it.
+    if name == "MySQLTaskStore":
+        from penstock.tasks.mysql import MySQLTaskStore  # noqa: PLC0415
+
+        return MySQLTaskStore
+    raise AttributeError(name)

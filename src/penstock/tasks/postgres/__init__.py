@@ -1,0 +1,5 @@
+"""Tasks on PostgreSQL, by psycopg."""
+
+from penstock.tasks.postgres.store import PostgresTaskStore
+
+__all__ = ["PostgresTaskStore"]

@@ -1,0 +1,193 @@
+"""A private PostgreSQL for one test session: quick, throw-away, on a socket and a loopback port.
+
+Quick, because nothing it holds need survive: it never waits for the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from penstock.embedded import account, locate
+from penstock.embedded.folder import Folder
+from penstock.errors import EmbeddedServerMissing, EmbeddedServerStuck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.embedded.locate import Binaries
+
+USER = "penstock"
+_ATTEMPTS = 3
+_START_SECONDS = 60
+
+# The data dies with the session, so nothing need reach the disk.  Autovacuum would make plans and
+# dead-row counts a matter of luck.
+_CONFIGURATION = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "shared_buffers": "64MB",
+    "max_connections": "200",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "1h",
+    "listen_addresses": "127.0.0.1",
+    "timezone": "UTC",
+    "lc_messages": "C",
+    "log_line_prefix": "%m [%p] %e %d ",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running test server."""
+
+    name: str
+    binaries: Binaries
+    folder: Path
+    port: int
+    pid: int
+
+    @property
+    def major(self) -> int:
+        return self.binaries.major
+
+    def dsn(self, database: str, *, tcp: bool = False, **more: Any) -> str:
+        """How to reach a database: through the socket, or through TCP."""
+        host = "127.0.0.1" if tcp else str(self.folder)
+        return make_conninfo(host=host, port=self.port, user=USER, dbname=database, **more)
+
+    def administer(self, *statements: str) -> None:
+        """Run statements outside of any test's database."""
+        with psycopg.connect(self.dsn("postgres"), autocommit=True) as conn:
+            for statement in statements:
+                conn.execute(statement.encode())
+
+
+@contextmanager
+def running(name: str, binaries: Binaries) -> Iterator[Server]:
+    """Make a cluster, run a server on it, and take both away again."""
+    owner = account.current()
+    folder = Path(tempfile.mkdtemp(prefix="penstock-test-"))
+    try:
+        owner.own(folder)
+        folder.chmod(0o755)
+        binaries = _reachable(binaries, owner, folder)
+        _initialise(binaries, owner, folder / "data")
+        process, port = start(binaries, owner, folder)
+        try:
+            yield Server(name, binaries, folder, port, process.pid)
+        finally:
+            end(process)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _reachable(binaries: Binaries, owner: account.Account, folder: Path) -> Binaries:
+    if not owner.lent or account.first_closed(binaries.bin.resolve(), owner) is None:
+        return binaries
+    return locate.copied(binaries, Folder(folder))
+
+
+def _initialise(binaries: Binaries, owner: account.Account, data: Path) -> None:
+    words = ["--username", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+    command = [binaries.program("initdb"), "--pgdata", str(data), *words]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=data.parent,
+        env=_environment(),
+        **owner.process_options,
+    )
+    if done.returncode:
+        raise EmbeddedServerStuck(f"initdb failed: {done.stdout}{done.stderr}", folder=data)
+
+
+def start(
+    binaries: Binaries, owner: account.Account, folder: Path
+) -> tuple[subprocess.Popen[bytes], int]:
+    # Between choosing a free port and taking it, another process may be faster.
+    for _ in range(_ATTEMPTS):
+        port = _free_port()
+        process = _spawn(binaries, owner, folder, port)
+        if _comes_up(process, folder, port):
+            return process, port
+        end(process)
+    said = (folder / "log").read_text(encoding="utf-8", errors="replace")
+    raise EmbeddedServerStuck(f"the test server does not start:\n{said}", folder=folder)
+
+
+def _spawn(
+    binaries: Binaries, owner: account.Account, folder: Path, port: int
+) -> subprocess.Popen[bytes]:
+    settings = {**_CONFIGURATION, "port": str(port), "unix_socket_directories": str(folder)}
+    options = [word for item in settings.items() for word in ("-c", "=".join(item))]
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [binaries.program("postgres"), "-D", str(folder / "data"), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            env=_environment(),
+            start_new_session=True,
+            **owner.process_options,
+        )
+
+
+def _comes_up(process: subprocess.Popen[bytes], folder: Path, port: int) -> bool:
+    dsn = make_conninfo(host=str(folder), port=port, user=USER, dbname="postgres")
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if psycopg.pq.PGconn.ping(dsn.encode()) == psycopg.pq.Ping.OK:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGQUIT)
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _environment() -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**ours, "LC_ALL": "C"}
+
+
+def any_binaries() -> Binaries:
+    """The wheel's PostgreSQL, or else the machine's own."""
+    try:
+        return locate.packaged()
+    except EmbeddedServerMissing:
+        found = locate.on_machine()
+        if found is None:
+            raise
+        return found

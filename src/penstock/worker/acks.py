@@ -1,0 +1,94 @@
+"""Telling the database what became of messages: gathered, without making anybody wait.
+
+When no call is under way the next one starts at once; what gathers meanwhile goes with the one
+after it.  So an idle worker acks without delay, and a busy one in large batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterator
+
+    from penstock.models import MessageId
+    from penstock.worker.claims import Held
+    from penstock.worker.outcomes import Outcome
+
+    Send: TypeAlias = Callable[[Outcome, list[MessageId]], Awaitable[Collection[MessageId]]]
+    Finished: TypeAlias = Callable[[list[Held], Outcome, Collection[MessageId]], None]
+
+_LARGEST_CALL = 1000
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+
+Pending: TypeAlias = "list[tuple[Held, Outcome]]"
+
+
+class Settler:
+    """Sends the outcomes of one queue's messages; a failed call is repeated while claims last."""
+
+    def __init__(self, send: Send, finished: Finished) -> None:
+        self._send = send
+        self._finished = finished
+        self._pending: Pending = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, held: Held, outcome: Outcome) -> None:
+        """Have it sent; returns at once."""
+        self._pending.append((held, outcome))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._drain())
+
+    async def drained(self) -> None:
+        """Return when everything has been sent and answered."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def give_up(self) -> None:
+        """Stop sending: what is left ends with its claim."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _drain(self) -> None:
+        try:
+            while self._pending:
+                batch, self._pending = self._pending, []
+                for outcome, held in grouped(batch):
+                    await self._until_answered(outcome, held)
+        finally:
+            self._task = None
+
+    async def _until_answered(self, outcome: Outcome, held: list[Held]) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        while held:
+            try:
+                kept = await self._send(outcome, [each.id for each in held])
+            except PenstockError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                # Whoever was declared lost in the meantime is somebody else's.
+                held = [each for each in held if not each.lost]
+            else:
+                self._finished(held, outcome, kept)
+                return
+
+
+def grouped(batch: Pending) -> Iterator[tuple[Outcome, list[Held]]]:
+    """Equal outcomes together, in the order of their first, in calls of a bearable size."""
+    groups: dict[Outcome, list[Held]] = {}
+    before: Outcome | None = None
+    members: list[Held] = []
+    for held, outcome in batch:
+        if outcome is not before:
+            # Most follow one of their kind, so most need not be looked up.
+            members, before = groups.setdefault(outcome, []), outcome
+        if not held.lost:
+            members.append(held)
+    for outcome, members in groups.items():
+        for start in range(0, len(members), _LARGEST_CALL):
+            yield outcome, members[start : start + _LARGEST_CALL]

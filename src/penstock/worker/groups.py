@@ -1,0 +1,108 @@
+"""Consumer groups: members who share a queue, each message going to one of them.
+
+A message goes to `accepting[id % n]` of the members whose filter accepts it, so that the same
+members share the same messages the same way in every process.  They may join and leave at any time.
+
+What nobody wants:
+
+- the *group's* filter refuses: the message is acked.  It is this group's wish not to see it,
+  whoever its members are, and other groups have queues of their own.
+- no *member* accepts: the message is retried by the queue's policy and at last a dead letter.  A
+  member that would take it may join in the meantime; acking it would lose it without a word.
+- the group has no members: nothing is claimed until one joins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from penstock.errors import InvalidSetting
+from penstock.worker.outcomes import Retry
+
+Handle: TypeAlias = Callable[[Any], Awaitable[Any]]
+Filter: TypeAlias = Callable[[Any], bool]
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One who takes part in a group."""
+
+    name: str
+    handle: Handle
+    filter: Filter | None = None
+    handled: int = 0
+    """Messages it has been given."""
+
+    def accepts(self, message: Any) -> bool:
+        return self.filter is None or bool(self.filter(message))
+
+
+def chosen(members: Sequence[Member], message: Any) -> Member | None:
+    """Whose turn a message is; None: nobody accepts it."""
+    accepting = [member for member in members if member.accepts(message)]
+    return accepting[message.id % len(accepting)] if accepting else None
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A named set of members; `worker.add_group(group)` serves them from the queue of its name."""
+
+    name: str
+    filter: Filter | None = None
+    queue: str = ""
+    """The queue that the members share; its name is the group's unless told otherwise."""
+    _members: dict[str, Member] = field(default_factory=dict)
+    _populated: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.queue = self.queue or self.name
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """In the order of joining."""
+        return tuple(self._members.values())
+
+    def add_member(self, name: str, handle: Handle, *, filter: Filter | None = None) -> Member:  # noqa: A002
+        """Let somebody join: the next message may be theirs."""
+        if name in self._members:
+            raise InvalidSetting(
+                f"group {self.name!r} has a member {name!r} already: remove it first, or choose "
+                "another name"
+            )
+        member = self._members[name] = Member(name, handle, filter)
+        self._populated.set()
+        return member
+
+    def member(self, name: str, *, filter: Filter | None = None) -> Callable[[Handle], Handle]:  # noqa: A002
+        """`add_member` as a decorator."""
+
+        def register(handle: Handle) -> Handle:
+            self.add_member(name, handle, filter=filter)
+            return handle
+
+        return register
+
+    def remove_member(self, name: str) -> None:
+        """Let somebody leave: what they are working on is finished, nothing new comes."""
+        if name not in self._members:
+            raise InvalidSetting(f"group {self.name!r} has no member {name!r}")
+        del self._members[name]
+        if not self._members:
+            self._populated.clear()
+
+    async def populated(self) -> None:
+        """Return when the group has a member."""
+        await self._populated.wait()
+
+    async def handle(self, message: Any) -> None:
+        """Give a message to the member whose turn it is."""
+        if self.filter is not None and not self.filter(message):
+            return
+        member = chosen(self.members, message)
+        if member is None:
+            raise Retry(reason=f"no member of group {self.name!r} accepts this message")
+        member.handled += 1
+        await member.handle(message)

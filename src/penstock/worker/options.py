@@ -1,0 +1,153 @@
+"""Every option of a handler: its default, its reason, and what it may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from penstock.client.consuming import Mode
+from penstock.errors import InvalidSetting
+
+_LARGEST_CONCURRENCY = 10_000
+_LARGEST_BATCH = 10_000
+_USUAL_BATCH = 10
+_LONGEST_POLL = timedelta(seconds=5)
+_LONGEST_SLEEP = timedelta(seconds=30)
+_SHORTEST_CLAIM = timedelta(seconds=1)
+
+
+class RunIn(StrEnum):
+    """Where a handler that is no coroutine runs."""
+
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a handler was registered with."""
+
+    concurrency: int = 1
+    """Messages handled at the same time."""
+
+    mode: Mode = Mode.HYBRID
+
+    payload_type: Any = None
+    """A dataclass, pydantic model or msgspec struct; without one, payloads are plain JSON."""
+
+    batch_size: int | None = None
+    """Messages one claim takes at most; without one, 10 or twice the concurrency, the larger."""
+
+    prefetch: int | None = None
+    """Messages that may wait here for a free slot; without one, two batches.  Slow handlers get
+    fewer, so that a message does not wait here while another worker is idle."""
+
+    claim_for: timedelta = timedelta(seconds=30)
+    """How long a claim lasts when nobody extends it: how soon a crash is noticed."""
+
+    timeout: timedelta | None = None
+    """How long a handler may take; a message that takes longer has failed."""
+
+    transactional: bool = False
+    """The handler gets a connection, and its writes and the ack commit together."""
+
+    run_in: RunIn = RunIn.THREAD
+
+    polling_interval: timedelta = timedelta(seconds=1)
+    """The first pause of a queue that is empty; it doubles while the queue stays so."""
+
+    max_polling_interval: timedelta | None = None
+    """The longest pause; without one 30 s, or 5 s where nothing but polling finds a message."""
+
+    max_queue_retries: int | None = None
+    """Failed looks in a row after which `run()` gives up; without one it never does."""
+
+    queue_timeout: timedelta = timedelta(minutes=5)
+    """How long one look at the queue may take before it counts as failed."""
+
+    queue_error_retry_interval: timedelta = timedelta(seconds=1)
+    """The pause after a failed look; it doubles to 30 s while looks keep failing."""
+
+    def __post_init__(self) -> None:
+        for check in (_check_numbers, _check_durations, _check_claim):
+            check(self)
+
+    @property
+    def most_claimed(self) -> int:
+        """Messages one claim takes at most."""
+        return self.batch_size or max(_USUAL_BATCH, 2 * self.concurrency)
+
+    @property
+    def most_waiting(self) -> int:
+        """Messages that may wait for a free slot."""
+        return 2 * self.most_claimed if self.prefetch is None else self.prefetch
+
+    @property
+    def longest_pause(self) -> timedelta:
+        """The longest sleep of an idle queue.
+
+        Not longer than a claim: whoever looks once in each claim's time learns when it ends, and
+        is awake then, should its holder have crashed.
+        """
+        usual = _LONGEST_POLL if self.mode is Mode.POLL else _LONGEST_SLEEP
+        wanted = max(self.max_polling_interval or usual, self.polling_interval)
+        return min(wanted, max(self.claim_for * 0.8, self.polling_interval))
+
+
+def options_from(given: dict[str, Any]) -> Options:
+    """Read keyword arguments, with errors that name the option."""
+    known = {field.name for field in fields(Options)}
+    unknown = given.keys() - known
+    if unknown:
+        raise InvalidSetting(
+            f"a handler has no option {', '.join(sorted(unknown))}; "
+            f"there are {', '.join(sorted(known))}"
+        )
+    chosen = dict(given)
+    for name, kind in (("mode", Mode), ("run_in", RunIn)):
+        if name in chosen:
+            chosen[name] = _choice(name, kind, chosen[name])
+    return Options(**chosen)
+
+
+def _choice(name: str, kind: type[StrEnum], value: Any) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        words = ", ".join(repr(each.value) for each in kind)
+        raise InvalidSetting(f"{name} is {value!r}: choose one of {words}") from None
+
+
+def _check_numbers(options: Options) -> None:
+    _within("concurrency", options.concurrency, 1, _LARGEST_CONCURRENCY)
+    _within("batch_size", options.batch_size, 1, _LARGEST_BATCH)
+    _within("prefetch", options.prefetch, 0, _LARGEST_BATCH)
+    _within("max_queue_retries", options.max_queue_retries, 0, None)
+
+
+def _within(name: str, value: int | None, least: int, most: int | None) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidSetting(f"{name} is {value!r}: a whole number is needed")
+    if value < least or (most is not None and value > most):
+        allowed = f"{least} or more" if most is None else f"from {least} to {most}"
+        raise InvalidSetting(f"{name} is {value}: choose {allowed}")
+
+
+def _check_durations(options: Options) -> None:
+    for field in fields(Options):
+        value = getattr(options, field.name)
+        if "timedelta" not in str(field.type) or value is None:
+            continue
+        if not isinstance(value, timedelta):
+            raise InvalidSetting(f"{field.name} is {value!r}: a timedelta is needed")
+        if value <= timedelta(0):
+            raise InvalidSetting(f"{field.name} is {value}: it must be longer than nothing")
+
+
+def _check_claim(options: Options) -> None:
+    if options.claim_for < _SHORTEST_CLAIM:
+        raise InvalidSetting(f"claim_for is {options.claim_for}: a claim lasts a second at least")

@@ -1,0 +1,110 @@
+"""Stopping: what happens in which order, and by when.
+
+1. nothing new is begun: handlers are closed to new messages
+2. sleeps and polling end
+3. the queues are no longer listened to
+4. a claim under way is waited for; what it brings, and what has not begun, is released
+5. handlers that run are waited for until the deadline; then they are cancelled and their messages
+   released
+6. the last acks are sent
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from datetime import timedelta
+
+    from penstock.worker.station import Station
+
+# What handlers get to clean up after their cancellation, and the database to hear of it.
+_LAST_WORDS_SECONDS = 5.0
+
+
+async def stop_in_order(
+    stations: Sequence[Station], loops: Sequence[asyncio.Task[None]], grace: timedelta
+) -> None:
+    """Stop gracefully within the time; what is not done by then goes back to its queue."""
+    deadline = time.monotonic() + grace.total_seconds()
+    for station in stations:
+        station.accepting = False
+    await end(loops)
+    await _until(deadline, [station.fetcher.last_claim() for station in stations])
+    for station in stations:
+        station.fetcher.abandon()
+        station.release_waiting()
+    if not await _until(deadline, [station.dispatcher.idle() for station in stations]):
+        await _cut_short(stations)
+    await _until(
+        max(deadline, time.monotonic() + _LAST_WORDS_SECONDS),
+        [station.settler.drained() for station in stations],
+    )
+
+
+async def _cut_short(stations: Sequence[Station]) -> None:
+    tasks = [task for station in stations for task in station.release_running()]
+    if tasks:
+        # A handler that goes on in spite of its cancellation gets another one, and is left alone.
+        _, stubborn = await asyncio.wait(tasks, timeout=_LAST_WORDS_SECONDS)
+        for task in stubborn:
+            task.cancel()
+
+
+async def stop_at_once(stations: Sequence[Station], loops: Sequence[asyncio.Task[None]]) -> None:
+    """Drop everything: what was claimed comes back when its claim ends."""
+    for station in stations:
+        station.accepting = False
+        station.fetcher.abandon()
+        station.dispatcher.drop_waiting()
+    await end(loops)
+    tasks = [task for station in stations for task in station.dispatcher.cancel()]
+    if tasks:
+        await asyncio.wait(tasks, timeout=1.0)
+    for station in stations:
+        await station.settler.give_up()
+
+
+async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel loops and wait for their end."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+async def _until(deadline: float, waits: Sequence[Awaitable[None]]) -> bool:
+    """Wait for all of them; False when the deadline came first."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    if not tasks:
+        return True
+    _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late)
+    return not late
+
+
+@contextmanager
+def signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT ask for a stop; the handlers that were there before come back."""
+    loop = asyncio.get_running_loop()
+    before: dict[signal.Signals, object] = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Not in a thread other than the main one, where somebody else has the signals.
+        with suppress(ValueError, RuntimeError, NotImplementedError):
+            before[number] = signal.getsignal(number)
+            loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)  # type: ignore[arg-type]

@@ -1,0 +1,75 @@
+"""What a worker is doing, as plain values for people, probes and tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a worker is in its life."""
+
+    NEW = "new"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened since the worker started."""
+
+    claimed: int = 0
+    acked: int = 0
+    failed: int = 0
+    dead: int = 0
+    released: int = 0
+    by_handler: int = 0
+    """Finished by the handler itself, with `message.ack()` or the like."""
+    lost: int = 0
+    extended: int = 0
+    claims: int = 0
+    """Claims that found something; claimed / claims is the usual size of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerStatus:
+    queue: str
+    running: int
+    waiting: int
+    held: int
+    claimed: int
+    acked: int
+    failed: int
+    """Attempts that ended in an error and will be repeated, or were the last."""
+    dead: int
+    """Sent to the dead letters by this worker: `Dead`, or a payload that does not fit."""
+    released: int
+    lost: int
+    trouble: str | None
+    """Why the queue can't be read at the moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    name: str
+    state: State
+    handlers: tuple[HandlerStatus, ...] = field(default=())
+    schedules_fired: int = 0
+
+    @property
+    def running(self) -> int:
+        return sum(each.running for each in self.handlers)
+
+    @property
+    def acked(self) -> int:
+        return sum(each.acked for each in self.handlers)
+
+    @property
+    def failed(self) -> int:
+        return sum(each.failed for each in self.handlers)
+
+    @property
+    def healthy(self) -> bool:
+        """It runs, and every queue can be read."""
+        return self.state is State.RUNNING and all(each.trouble is None for each in self.handlers)

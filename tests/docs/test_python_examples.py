@@ -1,0 +1,62 @@
+"""Every Python example of the documentation runs, and prints what the page says.
+
+A page's blocks run in their order, in one process on a fresh database with the engine.  A comment
+`# → value` is a promise: that line is printed, after those promised before it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.docs.pages import ROOT, Page, written_pages
+
+if TYPE_CHECKING:
+    from tests.fixtures.databases import Database
+
+PAGES = [page for page in written_pages() if page.blocks("python")]
+FEW = 8
+_PROMISE = re.compile(r"# → (.+)$")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None:
+    url = f"postgresql://penstock@127.0.0.1:{database.server.port}/{database.name}"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.docs.python_examples", str(page.path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PENSTOCK_DSN": url},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    kept = iter(done.stdout.splitlines())
+    broken = [each for each in _promises(page) if each not in kept]
+    assert not broken, f"{page.name} promises {broken[0]!r}; it printed:\n{done.stdout}"
+
+
+def _promises(page: Page) -> list[str]:
+    return [
+        found[1].strip()
+        for block in page.blocks("python")
+        if block.not_run is None
+        for line in block.lines
+        if (found := _PROMISE.search(line))
+    ]
+
+
+def test_hardly_any_example_is_left_out() -> None:
+    left_out = [
+        f"{page.name}:{block.first_line}"
+        for page in PAGES
+        for block in page.blocks("python")
+        if block.not_run is not None
+    ]
+    assert len(left_out) <= FEW, left_out

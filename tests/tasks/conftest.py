@@ -1,0 +1,100 @@
+"""Fixtures of the task tests: `place` is a database with the task tables, `store` an open store.
+
+A test that asks for either runs on every backend; `--server mariadb` keeps to one.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fixtures.servers import available
+from tests.tasks import mariadb as private
+from tests.tasks.backends import Backend, Maria, Memory, Place, Postgres
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from penstock.tasks.store import TaskStore
+
+MARIADB = "mariadb"
+MEMORY = "memory"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("backends")
+    wanted = metafunc.config.getoption("--server")
+    names = [*(f"pg{binaries.major}" for binaries in available().values()), MARIADB, MEMORY]
+    if marker is not None:
+        names = [name for name in names if any(name.startswith(each) for each in marker.args)]
+    chosen = [name for name in names if not wanted or name in wanted]
+    metafunc.parametrize("backend", chosen, indirect=True, scope="session")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "backends(*names): only these, by the start of their names")
+
+
+@pytest.fixture(scope="session")
+def maria() -> Iterator[private.MariaDB]:
+    """A MariaDB of this session's own."""
+    try:
+        # What a test writes need not outlive a power cut.
+        with private.running("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0") as server:
+            yield server
+    except private.Missing as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="session")
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Each kind of store in turn."""
+    name: str = request.param
+    if name == MEMORY:
+        return Memory()
+    if name == MARIADB:
+        return Maria(request.getfixturevalue("maria"))
+    fixture = next(key for key, each in available().items() if name == f"pg{each.major}")
+    return Postgres(request.getfixturevalue(fixture), name)
+
+
+@pytest.fixture
+def bare_place(backend: Backend) -> Iterator[Place]:
+    """A database without tables."""
+    made = backend.create()
+    try:
+        yield made
+    finally:
+        backend.drop(made)
+
+
+@pytest.fixture
+async def place(bare_place: Place) -> Place:
+    """A database with the task tables."""
+    store = bare_place.store()
+    try:
+        await store.create_tables()
+    finally:
+        await store.close()
+    return bare_place
+
+
+@pytest.fixture
+async def open_store(place: Place) -> AsyncIterator[Callable[..., Awaitable[TaskStore]]]:
+    """More stores on the test's database: `await open_store(attempt_log=True)`."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(**more: Any) -> TaskStore:
+            return await stack.enter_async_context(place.opened(**more))
+
+        yield opened
+
+
+@pytest.fixture
+async def store(open_store: Callable[..., Awaitable[TaskStore]]) -> TaskStore:
+    """An open store on the test's database."""
+    return await open_store()

@@ -1,0 +1,190 @@
+"""A private MariaDB: its own folder, socket and port, run by an unprivileged account."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+_ACCOUNTS = ("mysql", "nobody")
+_START_SECONDS = 60
+_WORDS = (
+    "--no-defaults",
+    "--skip-name-resolve",
+    "--bind-address=127.0.0.1",
+    "--innodb-buffer-pool-size=128M",
+    "--innodb-log-file-size=64M",
+    "--max-connections=300",
+    "--max-allowed-packet=64M",
+    "--performance-schema=OFF",
+)
+
+
+class Missing(Exception):
+    """There is no MariaDB on this machine; the text says how to get one."""
+
+
+def program(name: str) -> str:
+    found = shutil.which(name, path=_SEARCHED)
+    if found is None:
+        raise Missing(f"{name} is not installed; tools/debian_packages.sh installs it as root")
+    return found
+
+
+def _account() -> dict[str, Any]:
+    if os.geteuid() != 0:
+        return {}
+    for name in _ACCOUNTS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    raise Missing(f"root needs an account named {' or '.join(_ACCOUNTS)} to run MariaDB")
+
+
+@dataclass(slots=True)
+class MariaDB:
+    """A server that can be killed and started again."""
+
+    folder: Path
+    port: int
+    options: tuple[str, ...]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "s"
+
+    def dsn(self, database: str, *, tcp: bool = False) -> str:
+        if tcp:
+            return f"mysql://root@127.0.0.1:{self.port}/{database}"
+        return f"mysql://root@localhost/{database}?unix_socket={self.socket}"
+
+    def connect(self, database: str | None = None, **more: Any) -> pymysql.Connection[Any]:
+        return pymysql.connect(
+            unix_socket=str(self.socket),
+            user="root",
+            database=database,
+            autocommit=True,
+            charset="utf8mb4",
+            **more,
+        )
+
+    def administer(self, *statements: str) -> None:
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+        finally:
+            connection.close()
+
+    def start(self) -> None:
+        command = [
+            program("mariadbd"),
+            *_WORDS,
+            f"--datadir={self.folder / 'data'}",
+            f"--socket={self.socket}",
+            f"--port={self.port}",
+            f"--pid-file={self.folder / 'pid'}",
+            *self.options,
+        ]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+                **_account(),
+            )
+        self._await_answer()
+
+    def _await_answer(self) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with socket.socket(socket.AF_UNIX) as probe:
+                if probe.connect_ex(str(self.socket)) == 0:
+                    return
+            time.sleep(0.02)
+        raise AssertionError((self.folder / "log").read_text(errors="replace")[-4000:])
+
+    def kill(self) -> None:
+        """As a crash: nothing is said, nothing is written."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+@contextmanager
+def running(*options: str) -> Iterator[MariaDB]:
+    """A fresh server, gone with its data at the end."""
+    program("mariadbd")
+    account = _account()
+    folder = Path(tempfile.mkdtemp(prefix="penstock-maria-"))
+    try:
+        if account:
+            os.chown(folder, account["user"], account["group"])
+        folder.chmod(0o755)
+        _install(folder, account)
+        server = MariaDB(folder, _free_port(), options)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _install(folder: Path, account: dict[str, Any]) -> None:
+    done = subprocess.run(
+        [
+            program("mariadb-install-db"),
+            "--no-defaults",
+            f"--datadir={folder / 'data'}",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            "--innodb-log-file-size=64M",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        **account,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,97 @@
+"""Acks are sent at once when nothing is under way, and gathered when something is."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from penstock.errors import DatabaseUnavailable
+from penstock.models import ClaimedMessage, MessageId
+from penstock.worker.acks import Settler, grouped
+from penstock.worker.claims import Held
+from penstock.worker.outcomes import ACKED, RELEASED, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def held(number: int) -> Held:
+    return Held(
+        ClaimedMessage(MessageId(number), None, None, None, 0, 1, NOW, NOW, None, None), 0.0
+    )
+
+
+class Wire:
+    """A line to a database that answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.sent: list[list[int]] = []
+        self.finished: list[int] = []
+        self.answer = asyncio.Event()
+        self.failures = 0
+
+    async def send(self, outcome: Outcome, ids: list[MessageId]) -> Collection[MessageId]:
+        self.sent.append(list(ids))
+        await self.answer.wait()
+        if self.failures:
+            self.failures -= 1
+            raise DatabaseUnavailable("away")
+        return ids
+
+    def done(self, batch: list[Held], outcome: Outcome, kept: Collection[MessageId]) -> None:
+        self.finished += [each.id for each in batch]
+
+
+async def test_the_first_ack_leaves_at_once_and_the_others_together_after_it():
+    wire = Wire()
+    settler = Settler(wire.send, wire.done)
+    settler.add(held(1), ACKED)
+    await asyncio.sleep(0)
+    assert wire.sent == [[1]]
+    for number in (2, 3, 4):
+        settler.add(held(number), ACKED)
+    await asyncio.sleep(0)
+    assert wire.sent == [[1]]
+    wire.answer.set()
+    await settler.drained()
+    assert wire.sent == [[1], [2, 3, 4]]
+    assert wire.finished == [1, 2, 3, 4]
+
+
+async def test_a_call_that_fails_is_repeated_without_those_whose_claims_are_lost():
+    wire = Wire()
+    wire.failures = 1
+    settler = Settler(wire.send, wire.done)
+    one, two = held(1), held(2)
+    settler.add(one, ACKED)
+    settler.add(two, ACKED)
+    await asyncio.sleep(0)
+    one.lost = True
+    wire.answer.set()
+    await settler.drained()
+    assert wire.sent == [[1, 2], [2]]
+    assert wire.finished == [2]
+
+
+async def test_giving_up_leaves_nothing_running():
+    wire = Wire()
+    settler = Settler(wire.send, wire.done)
+    settler.add(held(1), ACKED)
+    await asyncio.sleep(0)
+    await settler.give_up()
+    await settler.drained()
+    assert wire.finished == []
+
+
+def test_equal_outcomes_travel_together_in_calls_of_a_bearable_size():
+    failed = Outcome(Verdict.RETRY, "ValueError: x", timedelta(seconds=1))
+    same = Outcome(Verdict.RETRY, "ValueError: x", timedelta(seconds=1))
+    batch = [(held(1), ACKED), (held(2), failed), (held(3), ACKED), (held(4), same)]
+    batch += [(held(5), RELEASED)]
+    found = [(outcome, [each.id for each in members]) for outcome, members in grouped(batch)]
+    assert found == [(ACKED, [1, 3]), (failed, [2, 4]), (RELEASED, [5])]
+    many = list(grouped([(held(number), ACKED) for number in range(2500)]))
+    assert [len(members) for _, members in many] == [1000, 1000, 500]
