@@ -41,9 +41,9 @@ begin;
 \ir internal/put_back.sql
 \ir internal/schedule.sql
 \ir internal/pick_scheduled.sql
+\ir internal/given_back.sql
 \ir internal/short_way.sql
 \ir internal/claiming.sql
-\ir internal/given_back.sql
 \ir internal/claim_with_care.sql
 \ir internal/give_up.sql
 \ir internal/contents.sql

@@ -1,6 +1,6 @@
--- Messages that were put into a queue's schedule (nack, release, maintain, deliver) by transactions that do not hold its lock.  Such a
--- transaction computes a due time and commits later, when claims may have passed that place.  So its rows bear its xid,
--- and claims read them in windows of snapshots, like the log: no commit is too late.
+-- Messages that come into a queue's schedule by transactions that do not hold its lock: nack, release, maintain, deliver.
+-- Such a transaction computes a due time and commits later, when claims may have passed that place.  So its rows bear its
+-- xid, and claims read them in windows of snapshots, like the log: no commit is too late.
 
 -- Did one of the transactions that were open in a snapshot give messages of the queue back, and commit since?
 create or replace function penstock_data.given_back_late(p_queue_id bigint, p_snapshot pg_snapshot) returns boolean
