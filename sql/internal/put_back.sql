@@ -26,6 +26,8 @@ declare
     v_queue   penstock_data.queues;
     v_segment int := (select s.receipt_segment from penstock_data.settings s);
     v_dead    bigint[];
+    v_freed   text[];         -- fifo: lanes whose head is dead
+    v_due     timestamptz;
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_claim.queue_id;
     perform penstock_data.check_not_moved(v_queue.topic_id, p_claim.message_ids);
@@ -38,21 +40,25 @@ begin
                or v_queue.max_delivery_attempts > 0 and coalesce(u.attempt, 1) >= v_queue.max_delivery_attempts);
     end if;
 
-    insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history, xid)
-    select
-        v_queue.id, u.id,
-        p_now + coalesce(p_delay, case when p_outcome = 'failed'
-            then penstock_data.backoff(v_queue.retry_base, v_queue.retry_cap, coalesce(u.attempt, 1)) else '0' end),
-        m.priority,
-        coalesce(u.attempt, 1) - (p_outcome = 'released')::int,
-        u.lane,
-        case when p_outcome = 'released' then p_claim.histories -> u.id::text
-            else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end,
-        case when not p_locked then pg_current_xact_id() end
-    from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
-    cross join lateral (
-        select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
-    where u.id <> all (coalesce(v_dead, '{}'));
+    with placed as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history, xid)
+        select
+            v_queue.id, u.id,
+            p_now + coalesce(p_delay, case when p_outcome = 'failed'
+                then penstock_data.backoff(v_queue.retry_base, v_queue.retry_cap, coalesce(u.attempt, 1)) else '0' end),
+            m.priority,
+            coalesce(u.attempt, 1) - (p_outcome = 'released')::int,
+            u.lane,
+            case when p_outcome = 'released' then p_claim.histories -> u.id::text
+                else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end,
+            case when not p_locked then pg_current_xact_id() end
+        from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
+        cross join lateral (
+            select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
+        where u.id <> all (coalesce(v_dead, '{}'))
+        returning visible_at
+    )
+    select min(p.visible_at) into v_due from placed p;
 
     if v_dead <> '{}' then
         insert into penstock_data.dead_letters (
@@ -67,17 +73,30 @@ begin
         cross join lateral (
             select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
         where u.id = any (v_dead);
+        if v_queue.ordering = 'fifo' then
+            v_freed := array(
+                select distinct u.lane from unnest(p_claim.message_ids, p_claim.lanes) as u(id, lane) where u.id = any (v_dead));
+        end if;
     end if;
 
     insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes, error)
     select
         v_queue.id, p_claim.claimed_at, p_now, v_segment, case when u.id = any (v_dead) then 'dead' else p_outcome end,
         p_claim.token, array_agg(u.id), array_agg(coalesce(u.attempt, 1)),
-        case when p_claim.lanes is not null then array_agg(u.lane) end, p_error
+        -- Lanes that a claim frees itself need not be learnt from the receipt, and must not be freed twice.
+        case when p_claim.lanes is not null and not (p_locked and v_freed is not null and u.id = any (v_dead)) then array_agg(u.lane) end,
+        p_error
     from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
     group by u.id = any (v_dead);
 
-    perform penstock_data.wake_queue(v_queue.id, p_claim.first_id);
+    if v_freed is not null and p_locked then
+        perform penstock_data.free_lanes(v_queue.id, v_freed, p_now);
+    elsif v_freed is not null then
+        perform penstock_data.wake_lanes(v_queue.id, v_freed, p_claim.first_id);
+    end if;
+    if v_due is not null then
+        perform penstock_data.wake_queue(v_queue.id, p_claim.first_id, v_due);
+    end if;
 end
 $$;
 

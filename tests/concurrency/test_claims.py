@@ -229,6 +229,26 @@ def test_a_retry_that_committed_late_waits_for_its_time(
     assert claim(db) == [message]
 
 
+def test_a_message_delivered_to_one_queue_by_a_late_committer_can_be_had_at_once(
+    db: Session, connect: Connect, kind: str
+) -> None:
+    publish(db, key="before")
+    late = connect(autocommit=False)
+    if kind == "fifo":  # it goes by the claim lock there
+        call(db, "configure", "lock_wait", "30 milliseconds")
+    (message,) = value(
+        late,
+        """
+        select penstock_data.deliver(q.id, array['{}'::jsonb], null, array['k'], null, null)
+        from penstock_data.queues q
+        """,
+    )
+    clock.advance(db, 5)
+    assert len(claim(db, 1, seconds=600)) == (0 if kind == "fifo" else 1)
+    late.commit()
+    assert message in claim(db, 2)
+
+
 def test_claims_go_on_when_the_clock_is_put_back(db: Session, kind: str) -> None:
     message = publish(db)
     clock.advance(db, 3600)
