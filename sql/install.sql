@@ -37,6 +37,7 @@ begin;
 \ir internal/levels.sql
 \ir internal/start_positions.sql
 \ir internal/lanes.sql
+\ir internal/runs.sql
 \ir internal/read_log.sql
 \ir internal/put_back.sql
 \ir internal/schedule.sql

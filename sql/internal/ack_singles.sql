@@ -30,7 +30,8 @@ begin
         select v_queue.id, g.claimed_at, v_queue.now, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
         from gone g
     )
-    select array_agg(g.message_ids[1]) into v_done from gone g;
+    select array_agg(g.message_ids[1]) into v_done from gone g
+    where g.lanes is null or penstock_data.wake_lanes(v_queue.id, g.lanes, g.message_ids[1]);
     return coalesce(v_done, '{}');
 end
 $$;

@@ -75,7 +75,7 @@ returns table (message_id bigint, visible_at timestamptz, attempt int)
 language sql stable rows 100 as $$
     select s.message_id, s.visible_at, s.attempt from penstock_data.scheduled s where s.queue_id = p_queue_id
     union all
-    select b.message_id, b.visible_at, 0 from penstock_data.backlog b where b.queue_id = p_queue_id
+    select b.message_id, b.visible_at, b.attempt from penstock_data.backlog b where b.queue_id = p_queue_id and not b.held
 $$;
 
 -- Messages of a queue that are claimed, one row each.

@@ -37,6 +37,6 @@ language sql stable as $$
     select case
         when exists (select from penstock_data.claims c where c.queue_id = p_queue_id and p_message_id = any (c.message_ids)) then 'claimed'
         when exists (select from penstock_data.scheduled s where s.queue_id = p_queue_id and s.message_id = p_message_id)
-          or exists (select from penstock_data.backlog b where b.queue_id = p_queue_id and b.message_id = p_message_id) then 'scheduled'
+          or exists (select from penstock_data.backlog b where b.queue_id = p_queue_id and b.message_id = p_message_id and not b.held) then 'scheduled'
     end
 $$;

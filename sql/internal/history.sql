@@ -12,8 +12,10 @@ create or replace function penstock_data.forget_done(p_queue_id bigint) returns 
 language sql as $$
     with done as materialized (
         select r.segment, r.ctid, cardinality(r.message_ids) as count, penstock_data.frees_a_lane(r) as frees
-        from penstock_data.receipts r
+        from penstock_data.receipts r join penstock_data.queues q on q.id = r.queue_id
         where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed')
+          -- Runs learn from it which messages are finished: it is forgotten the next time.
+          and not (q.runs and penstock_data.frees_a_lane(r))
     ), gone as (
         delete from penstock_data.receipts r using done d
         where r.segment = d.segment and r.ctid = d.ctid and not d.frees
@@ -38,6 +40,7 @@ begin
         select r.ctid, r.segment, penstock_data.frees_a_lane(r) as frees from penstock_data.receipts r
         where r.queue_id = old.queue_id and r.outcome in ('acked', 'lapsed') and r.ended_at = old.completed_at
           and old.message_id = any (r.message_ids)
+          and not (penstock_data.frees_a_lane(r) and (select q.runs from penstock_data.queues q where q.id = old.queue_id))
         limit 1
     ), shrunk as (
         update penstock_data.receipts r

@@ -68,6 +68,18 @@ begin
 end
 $$;
 
+-- fifo: messages of these lanes are finished.  Under the queue's lock.
+create or replace function penstock_data.finish_in_lanes(p_queue_id bigint, p_ids bigint[], p_lanes text[], p_now timestamptz) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    if (select q.runs from penstock_data.queues q where q.id = p_queue_id) then
+        perform penstock_data.end_runs(p_queue_id, p_ids, p_lanes, p_now);
+    else
+        perform penstock_data.free_lanes(p_queue_id, p_lanes, p_now);
+    end if;
+end
+$$;
+
 -- fifo: learn from the receipts which lanes are free.  Only a claim changes lanes, so an ack inside a long transaction
 -- never blocks anybody, and no order of commits loses a lane: receipts are read in windows, like the log.
 create or replace function penstock_data.apply_receipts(
@@ -79,21 +91,23 @@ declare
     v_late  xid8[] := penstock_data.late_xids(v_from, p_snapshot);
     v_open  xid8[] := penstock_data.open_xids(p_snapshot);
     v_lanes text[];
+    v_ids   bigint[];
     v_count int;
 begin
-    select array_agg(distinct u.lane) filter (where r.outcome in ('acked', 'dead', 'lapsed')), count(*)
-    into v_lanes, v_count
+    select array_agg(distinct u.lane) filter (where r.outcome in ('acked', 'dead', 'lapsed')),
+        array_agg(u.id) filter (where r.outcome in ('acked', 'dead', 'lapsed')), count(*)
+    into v_lanes, v_ids, v_count
     from (
-        select r.lanes, r.outcome from penstock_data.receipts r
+        select r.lanes, r.message_ids, r.outcome from penstock_data.receipts r
         where r.queue_id = p_position.queue_id and r.xid = any (v_late) and r.lanes is not null
         union all
-        select r.lanes, r.outcome from penstock_data.receipts r
+        select r.lanes, r.message_ids, r.outcome from penstock_data.receipts r
         where r.queue_id = p_position.queue_id
           and r.xid >= pg_snapshot_xmax(v_from) and r.xid < pg_snapshot_xmax(p_snapshot) and r.xid <> all (v_open)
           and r.lanes is not null
-    ) r cross join lateral unnest(r.lanes) as u(lane);
+    ) r cross join lateral unnest(r.lanes, r.message_ids) as u(lane, id);
     if v_lanes is not null then
-        perform penstock_data.free_lanes(p_position.queue_id, v_lanes, p_now);
+        perform penstock_data.finish_in_lanes(p_position.queue_id, v_ids, v_lanes, p_now);
     end if;
     -- Receipts that free no lane are passed as well before they are many, or each claim would read them again.
     if v_lanes is not null or v_count >= 50 then

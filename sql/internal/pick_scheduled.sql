@@ -13,7 +13,9 @@ declare
     v_pick    penstock_data.pick;
     v_more    penstock_data.pick;
 begin
-    if v_fair then
+    if p_queue.runs then
+        return penstock_data.pick_runs(p_queue, p_position, p_levels, p_token, p_deadline, p_now, p_limit);
+    elsif v_fair then
         p_position := penstock_data.give_turns(p_position, p_now);
     end if;
 

@@ -90,7 +90,7 @@ begin
     group by u.id = any (v_dead);
 
     if v_freed is not null and p_locked then
-        perform penstock_data.free_lanes(v_queue.id, v_freed, p_now);
+        perform penstock_data.finish_in_lanes(v_queue.id, v_dead, v_freed, p_now);
     elsif v_freed is not null then
         perform penstock_data.wake_lanes(v_queue.id, v_freed, p_claim.first_id);
     end if;

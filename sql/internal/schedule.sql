@@ -16,6 +16,9 @@ declare
 begin
     case p_queue.ordering
         when 'fifo' then
+            if p_queue.runs then
+                return penstock_data.enter_runs(p_queue.id, p_entries, p_now);
+            end if;
             return penstock_data.enter_lanes(p_queue.id, p_entries, p_now);
         when 'fair' then
             return penstock_data.take_turns(p_position, p_entries, p_now);
@@ -138,8 +141,9 @@ begin
     if not p_queue.direct then
         -- A fair queue reads ahead at every claim, or a quiet key would wait behind a busy one in the log.
         v_due := case when p_queue.ordering <> 'fair' then penstock_data.count_due(p_position, p_now, p_wanted) else 0 end;
-        if v_due < p_wanted then
-            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, p_wanted - v_due, v_last_id);
+        -- A fifo queue looks at the log now and then although it has enough, or new keys would wait for ever behind busy ones.
+        if v_due < p_wanted or p_full and p_queue.ordering = 'fifo' then
+            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, greatest(p_wanted - v_due, 1), v_last_id);
         end if;
     end if;
     return p_position;

@@ -11,6 +11,9 @@ create table if not exists penstock_data.queues (
     retention              interval,                        -- an unclaimed message lapses after this; null: never
     filter                 jsonb,                           -- {"headers": …, "payload": …}, both by containment
     notify                 text not null default 'waiting' check (notify in ('waiting', 'always', 'never')),
+    -- fifo: a claim takes as many consecutive messages of a key as fit, and the key waits until all are finished; else
+    -- one message of a key at a time.
+    runs                   boolean not null default false,
     starts_at              timestamptz,                     -- messages published before it are not for this queue
     consumers              name[],                          -- roles allowed to consume; null: every penstock_consumer
     -- A direct queue claims plain messages straight from the log; any other has all of them scheduled first.

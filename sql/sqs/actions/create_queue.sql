@@ -30,6 +30,7 @@ begin
     v_own_topic := not exists (select from penstock_data.topics t where t.name = v_engine);
     v_id := penstock.create_queue(v_engine, max_delivery_attempts => 0, ordering => case when v_fifo then 'fifo' else 'standard' end,
         retention => make_interval(secs => coalesce((v_attributes ->> 'MessageRetentionPeriod')::int, 345600)));
+    update penstock_data.queues q set runs = v_fifo where q.id = v_id and v_fifo;
     insert into pgqs_data.queues (queue_id, attributes, tags, owns_topic, dedupe_scope, modified_at)
     values (v_id, v_attributes, v_tags, v_own_topic, coalesce(v_attributes ->> 'DeduplicationScope', 'queue'), penstock_data.clock());
     return jsonb_build_object('QueueUrl', pgqs_data.queue_url(v_account, v_region, v_name, p_context));

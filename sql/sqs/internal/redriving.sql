@@ -24,12 +24,23 @@ begin
 end
 $$;
 
--- Claimed messages leave a queue for another one.
+-- Messages that this transaction has claimed leave their queue for another one.  Under the queue's lock, so what stood
+-- behind them can follow at once.
 create or replace function pgqs_data.take_out(p_queue_id bigint, p_token text, p_ids bigint[], p_reason text) returns void
-language sql as $$
-    insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes, error)
-    select p_queue_id, c.claimed_at, penstock_data.clock(), s.receipt_segment, 'acked', c.token, c.message_ids, c.attempts, c.lanes, p_reason
-    from penstock_data.unclaim(p_queue_id, p_token, p_ids, '-infinity') c cross join penstock_data.settings s
+language plpgsql as $$
+declare
+    v_now   timestamptz := penstock_data.clock();
+    v_claim penstock_data.claims;
+begin
+    for v_claim in select * from penstock_data.unclaim(p_queue_id, p_token, p_ids, '-infinity') loop
+        insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, error)
+        select p_queue_id, v_claim.claimed_at, v_now, s.receipt_segment, 'acked', v_claim.token, v_claim.message_ids, v_claim.attempts, p_reason
+        from penstock_data.settings s;
+        if v_claim.lanes is not null and (select q.ordering = 'fifo' from penstock_data.queues q where q.id = p_queue_id) then
+            perform penstock_data.finish_in_lanes(p_queue_id, v_claim.message_ids, v_claim.lanes, v_now);
+        end if;
+    end loop;
+end
 $$;
 
 -- Messages of another queue enter this one, and nobody else's.  A standard queue counts their age from the first sending

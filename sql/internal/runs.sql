@@ -1,0 +1,203 @@
+-- Runs: fifo queues in which a claim takes as many consecutive messages of one key as fit (SQS's rule).  The backlog holds
+-- every unfinished message of a lane; those that are out, claimed or back in the schedule, are held.  What a lane gives is
+-- always its lowest messages: those held and due in the schedule, or not held; a claimed one stops it.  So a message that
+-- came back early is delivered although later ones are still claimed, and one that is claimed for longer holds up all
+-- behind it.  docs/internals/scheduling.md
+
+-- Messages enter their lanes in the order given.  A lane without any gets its first one scheduled: that is its ticket.
+-- Returns how many can be claimed.  Under the queue's lock.
+create or replace function penstock_data.enter_runs(p_queue_id bigint, p_entries penstock_data.entry[], p_now timestamptz)
+returns int
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_ready int;
+begin
+    with entries as materialized (
+        select e.message_id, coalesce(e.lane, '') as lane, e.priority, greatest(e.visible_at, p_now) as visible_at, e.history, e.place,
+            row_number() over (partition by coalesce(e.lane, '') order by e.place) as nth
+        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
+    ), lanes as materialized (
+        select e.lane, l.ctid as place, coalesce(l.busy, false) as busy, coalesce(l.last_rank, 0) as last_rank
+        from (select distinct lane from entries) e
+        left join lateral (
+            select l.ctid, l.busy, l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
+    ), placed as (
+        insert into penstock_data.backlog (queue_id, lane, message_id, visible_at, priority, history, held)
+        select p_queue_id, e.lane, e.message_id, e.visible_at, e.priority, e.history, e.nth = 1 and not l.busy
+        from entries e join lanes l on l.lane = e.lane
+        order by e.place
+    ), tickets as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
+        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
+        from entries e join lanes l on l.lane = e.lane
+        where e.nth = 1 and not l.busy
+        order by e.place
+    ), superseded as (
+        delete from penstock_data.lanes l where l.ctid = any (array(select o.place from lanes o where not o.busy))
+    ), busy as (
+        insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
+        select p_queue_id, l.lane, true, l.last_rank, p_now from lanes l where not l.busy
+    )
+    select count(*) into v_ready from entries e join lanes l on l.lane = e.lane where not l.busy and e.visible_at <= p_now;
+    return v_ready;
+end
+$$;
+
+-- Messages are finished.  A lane that has nothing out below its lowest message gets a ticket, behind the keys already
+-- waiting.  Under the queue's lock.
+create or replace function penstock_data.end_runs(p_queue_id bigint, p_ids bigint[], p_lanes text[], p_now timestamptz) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_last bigint;
+begin
+    -- Held ones only: the same message may have been put at the lane's end again, out of the dead letters.
+    with gone as (
+        delete from penstock_data.backlog b
+        where b.ctid = any (array(
+            select b.ctid from unnest(p_ids) as u(id)
+            cross join lateral (
+                select b.ctid from penstock_data.backlog b
+                where b.queue_id = p_queue_id and b.message_id = u.id and b.held order by b.rank limit 1) b))
+        returning b.rank
+    )
+    select max(g.rank) into v_last from gone g;
+
+    with lanes as materialized (
+        select f.lane, l.ctid as place, l.last_rank, b.ctid as head, b.rank, b.message_id, b.visible_at, b.priority, b.history, b.attempt, b.held
+        from (select distinct f.lane from unnest(p_lanes) as f(lane)) f
+        cross join lateral (
+            select l.ctid, l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = f.lane order by l.seq desc limit 1) l
+        left join lateral (
+            select b.ctid, b.* from penstock_data.backlog b
+            where b.queue_id = p_queue_id and b.lane = f.lane and b.rank > l.last_rank order by b.rank limit 1) b on true
+    ), tickets as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history)
+        select p_queue_id, l.message_id, greatest(l.visible_at, p_now), l.priority, l.attempt, l.lane, l.history
+        from lanes l where not l.held
+    ), held as (
+        update penstock_data.backlog b set held = true where b.ctid = any (array(select l.head from lanes l where not l.held))
+    ), superseded as (
+        delete from penstock_data.lanes o where o.ctid = any (array(select l.place from lanes l))
+    )
+    insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
+    select p_queue_id, l.lane, l.message_id is not null, greatest(l.last_rank, coalesce(l.rank - 1, v_last)), p_now from lanes l;
+end
+$$;
+
+-- Take messages of lanes with due tickets into a claim, as many of one lane as it gives before the next lane.
+-- Arguments, result and places as with pick_scheduled.  Under the queue's lock.
+create or replace function penstock_data.pick_runs(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_levels int[],
+    p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
+) returns penstock_data.pick
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    c_lanes   constant int := 20;       -- looked at in one go
+    v_most    int := least(p_limit, c_lanes);
+    v_found   record;
+    v_lapsed  bigint[];
+    v_pick    penstock_data.pick;
+    v_more    penstock_data.pick;
+begin
+    with tickets as materialized (
+        select s.*, row_number() over () as nth
+        from (
+            select s.*
+            from penstock_data.level_places(p_position) level
+            cross join lateral (
+                select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at
+                from penstock_data.scheduled s
+                where s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
+                  and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
+                order by s.visible_at, s.message_id limit v_most) s
+            where level.priority = any (p_levels)
+            limit v_most) s
+    ), runs as materialized (
+        select t.nth, b.*, bool_and(b.gives) over (partition by t.lane order by b.rank) as given
+        from (select t.lane, min(t.nth) as nth from tickets t group by t.lane) t
+        cross join lateral (
+            select l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue.id and l.lane = t.lane order by l.seq desc limit 1) l
+        cross join lateral (
+            select b.ctid as place, b.rank, b.message_id, b.lane, b.held, s.place as out_place,
+                coalesce(s.attempt, b.attempt) as attempt, case when b.held then s.history else b.history end as history,
+                case when b.held then coalesce(s.visible_at <= p_now, false) else b.visible_at <= p_now end as gives
+            from (
+                select b.ctid, b.* from penstock_data.backlog b
+                where b.queue_id = p_queue.id and b.lane = t.lane and b.rank > l.last_rank order by b.rank limit p_limit) b
+            left join lateral (
+                select s.ctid as place, s.attempt, s.history, s.visible_at from penstock_data.scheduled s
+                where b.held and s.queue_id = p_queue.id and s.message_id = b.message_id) s on true) b
+    ), taken as materialized (
+        select r.* from runs r where r.given order by r.nth, r.rank limit p_limit
+    ), reached as (
+        -- The last ticket whose lane was dealt with: of the full batch the one that filled it, else the last.
+        select t.* from tickets t
+        where t.nth = case when (select count(*) from taken) = p_limit
+            then (select max(k.nth) from taken k) else (select max(t.nth) from tickets t) end
+    ), blocked as (
+        -- Due, but a claimed message stands before them: they go back into the backlog until it is finished or back.
+        select t.place, b.place as home, t.attempt, t.history, t.visible_at
+        from tickets t
+        cross join lateral (
+            select b.ctid as place from penstock_data.backlog b
+            where b.queue_id = p_queue.id and b.message_id = t.message_id and b.held order by b.rank limit 1) b
+        where t.nth <= (select r.nth from reached r) and t.message_id <> all (array(select k.message_id from taken k))
+    ), parked as (
+        update penstock_data.backlog b set held = false, attempt = x.attempt, history = x.history, visible_at = x.visible_at
+        from blocked x where b.ctid = x.home
+    ), gone as (
+        delete from penstock_data.scheduled s
+        where s.ctid = any (array(select t.out_place from taken t where t.out_place is not null union all select x.place from blocked x))
+    ), held as (
+        update penstock_data.backlog b set held = true where b.ctid = any (array(select t.place from taken t where not t.held))
+    )
+    select
+        (select count(*) from tickets)::int as tickets, (select count(*) from taken)::int as count,
+        (select array_agg(t.message_id order by t.nth, t.rank) from taken t) as ids,
+        (select array_agg(t.attempt + 1 order by t.nth, t.rank) from taken t) as attempts,
+        (select array_agg(t.lane order by t.nth, t.rank) from taken t) as lanes,
+        (select jsonb_object_agg(t.message_id, t.history) filter (where t.history is not null) from taken t) as histories,
+        r.priority as last_priority, r.visible_at as last_visible_at, r.message_id as last_id
+    into v_found
+    from (select 1) one left join reached r on true;
+
+    v_pick.position := penstock_data.with_floors(p_position, p_levels, p_now,
+        v_found.count = p_limit or v_found.tickets = v_most, v_found.last_priority, v_found.last_visible_at, v_found.last_id);
+    if v_found.count > 0 then
+        perform penstock_data.check_not_moved(p_queue.topic_id, v_found.ids);
+        v_lapsed := array(
+            select u.id
+            from unnest(v_found.ids) as u(id)
+            left join lateral (
+                select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m on true
+            where m.id is null or least(m.expires_at, m.published_at + p_queue.retention) <= p_now);
+        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
+        select p_queue.id, min(u.id), p_deadline, p_now, p_token, array_agg(u.id order by u.place), array_agg(u.attempt order by u.place),
+            array_agg(u.lane order by u.place), v_found.histories
+        from unnest(v_found.ids, v_found.attempts, v_found.lanes) with ordinality as u(id, attempt, lane, place)
+        where u.id <> all (v_lapsed)
+        having count(*) > 0
+        returning message_ids, attempts into v_pick.message_ids, v_pick.attempts;
+        if v_lapsed <> '{}' then
+            -- Finished here and now, so the receipt has no lanes to learn from.
+            insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
+            select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
+            perform penstock_data.end_runs(p_queue.id, v_lapsed, v_found.lanes, p_now);
+        end if;
+    end if;
+
+    -- More tickets than were looked at, or places that lapsed messages took: go on until the batch is full.
+    if v_found.tickets > 0 and coalesce(cardinality(v_pick.message_ids), 0) < p_limit
+       and (v_found.tickets = v_most or v_lapsed <> '{}') then
+        v_more := penstock_data.pick_runs(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now,
+            p_limit - coalesce(cardinality(v_pick.message_ids), 0));
+        v_pick.message_ids := nullif(coalesce(v_pick.message_ids, '{}') || coalesce(v_more.message_ids, '{}'), '{}');
+        v_pick.attempts := coalesce(v_pick.attempts, '{}') || coalesce(v_more.attempts, '{}');
+        v_pick.position := v_more.position;
+    end if;
+    return v_pick;
+end
+$$;
