@@ -73,6 +73,8 @@ def test_a_client_that_is_not_open_says_so(database: Database) -> None:
     mq = connect(database.dsn)
     with pytest.raises(errors.DatabaseUnavailable, match="not open"):
         mq.list_topics()
+    with pytest.raises(errors.ClientClosed):  # at once, although other troubles are waited for
+        mq.publish_stream("orders", [1])
     mq.open()
     mq.open()
     assert mq.database.is_open
