@@ -8,9 +8,11 @@ import signal as signals_module
 import socket
 from contextlib import ExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from penstock.client._async.client import Client
 from penstock.client.retrying import backoff
+from penstock.client.values import duration
 from penstock.errors import (
     DatabaseUnavailable,
     EngineError,
@@ -20,7 +22,7 @@ from penstock.errors import (
 from penstock.observe.events import Event, Name, emit
 from penstock.worker import shutdown
 from penstock.worker.handlers import Handler
-from penstock.worker.options import options_from
+from penstock.worker.options import HandlerOptions, options_from
 from penstock.worker.schedules import Missed, Schedule, Scheduler, schedule_named
 from penstock.worker.station import Station
 from penstock.worker.status import State, WorkerStatus
@@ -40,14 +42,20 @@ class Worker:
 
     def __init__(
         self,
-        client: Any,
+        client: Client,
         *,
         name: str | None = None,
         grace: timedelta = timedelta(seconds=30),
         middleware: Sequence[Middleware] = (),
     ) -> None:
+        if not isinstance(client, Client):
+            raise InvalidSetting(
+                f"a worker needs a client of penstock.connect(), not {client!r}; that of "
+                "penstock.sync can't be used: a plain function may be a handler all the same"
+            )
         self.client = client
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        duration("grace", grace)
         self.grace = grace
         self._layers = tuple(middleware)
         self._handlers: dict[str, Handler] = {}
@@ -63,8 +71,12 @@ class Worker:
 
     # What it does
 
-    def handler(self, queue: str, **options: Any) -> Callable[[F], F]:
+    def handler(self, queue: str, **options: Unpack[HandlerOptions]) -> Callable[[F], F]:
         """Register the decorated function for a queue; `Options` lists what can be chosen."""
+        if not isinstance(queue, str):
+            raise InvalidSetting(
+                f'a handler needs the name of its queue, not {queue!r}: @worker.handler("billing")'
+            )
         chosen = options_from(options)
 
         def register(function: F) -> F:
@@ -73,7 +85,7 @@ class Worker:
 
         return register
 
-    def add_group(self, group: Group, **options: Any) -> Group:
+    def add_group(self, group: Group, **options: Unpack[HandlerOptions]) -> Group:
         """Serve a consumer group's queue with its members."""
         self._add(Handler(group.queue, group.handle, options_from(options), group.populated))
         return group
