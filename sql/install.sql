@@ -41,6 +41,7 @@ begin;
 \ir internal/put_back.sql
 \ir internal/schedule.sql
 \ir internal/pick_scheduled.sql
+\ir internal/given_back.sql
 \ir internal/short_way.sql
 \ir internal/claiming.sql
 \ir internal/claim_with_care.sql

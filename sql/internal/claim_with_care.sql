@@ -18,6 +18,7 @@ declare
     v_pick     penstock_data.pick;
     v_snapshot pg_snapshot;
     v_care     boolean;
+    v_full     boolean;                     -- look below the floor as well
     v_dirty    boolean := false;            -- the position changed and is not written yet
     v_fresh    boolean;
     v_left     int := batch_size;
@@ -32,9 +33,8 @@ begin
         p as position, pg_current_snapshot() as snapshot,
         (
             select true from penstock_data.scheduled d
-            where d.queue_id = q.id and d.priority = 0 and d.rank is null
-              and d.visible_at >= coalesce(p.level_floors[1], p.floor) - interval '1 second' and d.visible_at <= v_clock + s.clock_shift
-            order by d.visible_at limit 1) is true as due,
+            where d.queue_id = q.id and d.xid >= pg_snapshot_xmax(p.flagged_from)
+            order by d.xid limit 1) is true as given_back,
         exists (
             select from penstock_data.flags f
             where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from)) as flagged,
@@ -70,16 +70,23 @@ begin
         v_position := penstock_data.guard_position(v_position);
     end if;
 
-    v_care := not v_seen.direct or v_seen.due or v_seen.flagged or v_now >= v_position.attend_at or v_position.flagged_to is not null;
-    if not v_care and (v_position.levels is not null or pg_snapshot_xmin(v_position.flagged_from) < pg_snapshot_xmax(v_position.flagged_from)) then
-        v_care := penstock_data.needs_care(v_seen.topic_id, v_position, v_now);
+    v_full := v_now >= v_position.full_scan_at;
+    if v_now < v_position.floor then
+        -- The clock was put back: what it said before is no floor.
+        v_full := true;
+        v_position.floor := '-infinity';
+        v_position.level_floors := null;
+        v_position.level_floor_ids := null;
+    end if;
+    v_care := v_full or not v_seen.direct or v_seen.given_back or v_seen.flagged or v_now >= v_position.attend_at
+        or v_position.flagged_to is not null;
+    if not v_care and pg_snapshot_xmin(v_position.flagged_from) < pg_snapshot_xmax(v_position.flagged_from) then
+        v_care := penstock_data.flagged_late(v_seen.topic_id, v_position.flagged_from)
+            or penstock_data.given_back_late(v_seen.id, v_position.flagged_from);
     end if;
     if v_care then
         select * into v_queue from penstock_data.queues q where q.id = v_seen.id;
-        if v_now >= v_position.full_scan_at then
-            v_position.floor := '-infinity';
-        end if;
-        v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size);
+        v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size, v_full);
         -- Ahead of the log go the priorities that are not below it.
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
             array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_seen.direct),
@@ -89,7 +96,7 @@ begin
             v_left := v_left - cardinality(v_pick.message_ids);
             return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
         end if;
-        v_position := penstock_data.plan_attention(v_position, v_now, v_clock, v_left < batch_size);
+        v_position := penstock_data.plan_attention(v_position, v_now, v_clock, v_seen.direct, v_left < batch_size, v_full);
         v_dirty := v_position::text <> v_seen.position::text;
     end if;
     v_position.floor := v_now;

@@ -104,43 +104,50 @@ begin
 end
 $$;
 
--- Does a queue with priorities, or with transactions that were open when its flagged window was last read, need care?
-create or replace function penstock_data.needs_care(p_topic_id bigint, p_position penstock_data.positions, p_now timestamptz)
-returns boolean
+-- Did one of the transactions that were open in a snapshot publish flagged messages to the topic, and commit since?
+create or replace function penstock_data.flagged_late(p_topic_id bigint, p_snapshot pg_snapshot) returns boolean
 language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 begin
     return exists (
-        select from unnest(coalesce(p_position.levels, '{0}'), p_position.level_floors) as level(priority, floor)
-        cross join lateral (
-            select from penstock_data.scheduled s
-            where s.queue_id = p_position.queue_id and s.priority = level.priority and s.rank is null
-              and s.visible_at >= coalesce(level.floor, p_position.floor) - interval '1 second' and s.visible_at <= p_now
-            order by s.visible_at limit 1) s
-    ) or exists (
-        select from pg_snapshot_xip(p_position.flagged_from) as x(xid)
-        join penstock_data.flags f on f.topic_id = p_topic_id and f.xid = x.xid
-    );
+        select from pg_snapshot_xip(p_snapshot) as x(xid)
+        join penstock_data.flags f on f.topic_id = p_topic_id and f.xid = x.xid);
 end
 $$;
 
 -- After a claim has looked around: when the next one must.  A look below the floor is due after a second, later when it
 -- took long (it walks over dead rows while somebody holds a snapshot) or when nothing happens in the queue.
+-- p_busy: the claim found something scheduled.  p_full: it has looked below the floor.
 create or replace function penstock_data.plan_attention(
-    p_position penstock_data.positions, p_now timestamptz, p_started_at timestamptz, p_busy boolean
+    p_position penstock_data.positions, p_now timestamptz, p_started_at timestamptz, p_direct boolean, p_busy boolean, p_full boolean
 ) returns penstock_data.positions
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
-    if p_position.floor = '-infinity' then
+    if p_full then
         p_position := penstock_data.forget_levels(p_position);
         p_position.full_scan_at := p_now + greatest(
             case when p_busy then interval '1 second' else '10 seconds' end, (clock_timestamp() - p_started_at) * 100);
     end if;
-    p_position.attend_at := p_position.full_scan_at;
-    if p_position.full_scan_at > p_now + interval '1 second' then
-        p_position.attend_at := least(p_position.attend_at, (
-            select c.deadline from penstock_data.claims c
-            where c.queue_id = p_position.queue_id and c.deadline > '-infinity' and c.deadline > p_now order by c.deadline limit 1));
+    if not p_direct then
+        p_position.attend_at := p_position.full_scan_at;
+        return p_position;
     end if;
+    if p_full or p_now >= p_position.attend_at then
+        p_position.attend_at := p_position.full_scan_at;
+        if p_position.full_scan_at > p_now + interval '1 second' then
+            -- Claims that ended long ago are in the way of this look, so a busy queue looks again in a second instead.
+            p_position.attend_at := least(p_position.attend_at, case when p_busy then p_now + interval '1 second' else (
+                select c.deadline from penstock_data.claims c
+                where c.queue_id = p_position.queue_id and c.deadline > '-infinity' and c.deadline > p_now order by c.deadline limit 1) end);
+        end if;
+    end if;
+    p_position.attend_at := least(p_position.attend_at, (
+        select min(s.visible_at)
+        from unnest(coalesce(p_position.levels, '{0}'), p_position.level_floors, p_position.level_floor_ids) as level(priority, floor, floor_id)
+        cross join lateral (
+            select s.visible_at from penstock_data.scheduled s
+            where s.queue_id = p_position.queue_id and s.priority = level.priority and s.rank is null
+              and (s.visible_at, s.message_id) > (coalesce(level.floor, p_now), coalesce(level.floor_id, 9223372036854775807))
+            order by s.visible_at, s.message_id limit 1) s));
     return p_position;
 end
 $$;

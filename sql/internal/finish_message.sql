@@ -27,7 +27,7 @@ begin
     insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
     select p_queue_id, v_taken.claimed_at, v_now, s.receipt_segment, 'acked', v_taken.token, v_taken.message_ids, v_taken.attempts, v_taken.lanes
     from penstock_data.settings s;
-    return true;
+    return penstock_data.wake_lanes(p_queue_id, v_taken.lanes, p_message_id);
 end
 $$;
 

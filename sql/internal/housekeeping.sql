@@ -79,7 +79,7 @@ declare
 begin
     for v_queue in select * from penstock_data.queues q where q.retention is not null order by q.id loop
         continue when not pg_try_advisory_xact_lock(1346719315, hashtext(v_queue.name));
-        v_count := v_count + penstock_data.lapse_queue(v_queue, p_now);
+        v_count := v_count + penstock_data.lapse_queue(v_queue, greatest(p_now, penstock_data.clock()));
     end loop;
     return v_count;
 end
@@ -97,7 +97,7 @@ declare
     v_parked   bigint[];
 begin
     select * into v_before from penstock_data.position_of(p_queue.id);
-    v_position := penstock_data.attend(p_queue, v_before, v_snapshot, p_now, 1000);
+    v_position := penstock_data.attend(p_queue, v_before, v_snapshot, p_now, 1000, false);
     if p_queue.direct then
         if v_position.last_xid is null then
             v_position.window_from := v_position.window_to;
@@ -148,6 +148,7 @@ begin
         from penstock_data.settings s;
     end if;
     if v_position::text <> v_before::text then
+        v_position.attend_at := p_now;
         perform penstock_data.append_position(v_position);
     end if;
     return (

@@ -109,6 +109,12 @@ language sql immutable as $$
     select coalesce(p_position.level_turns[array_position(coalesce(p_position.levels, '{0}'), p_priority)], 0)
 $$;
 
+-- fair: the turn that a message can have now: the current one, or the next when claims have passed its place in this one.
+create or replace function penstock_data.turn_for(p_turn bigint, p_turn_id bigint, p_message_id bigint) returns bigint
+language sql immutable as $$
+    select p_turn + case when p_message_id <= p_turn_id then 1 else 0 end
+$$;
+
 -- fair: give messages their turns.  A key's messages follow each other, so a busy key gets later turns than a quiet one.
 -- Each priority has turns of its own, its lanes are named '<priority>:<key>'.  A message without a key is its own key.
 -- Returns how many can be claimed.  Under the queue's lock.
@@ -120,12 +126,15 @@ declare
     v_ranked int;
 begin
     with entries as materialized (
-        select e.*, e.priority || ':' || e.lane as turns, row_number() over (partition by e.priority, e.lane order by e.place) as nth
+        select e.*, e.priority || ':' || e.lane as turns, row_number() over (partition by e.priority, e.lane order by e.place) as nth,
+            -- One for all of them, or those that come late would be put behind the others.
+            max(penstock_data.turn_for(level.turn, level.turn_id, e.message_id)) over (partition by e.priority) as turn
         from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
+        join penstock_data.level_places(p_position) level on level.priority = e.priority
         where e.visible_at <= p_now
     ), lanes as materialized (
-        select e.turns, l.ctid as place, greatest(penstock_data.turn_of(p_position, e.priority), l.last_rank + 1) as next_rank, e.count
-        from (select turns, priority, count(*) from entries where lane is not null group by turns, priority) e
+        select e.turns, l.ctid as place, greatest(e.turn, l.last_rank + 1) as next_rank, e.count
+        from (select turns, max(turn) as turn, count(*) from entries where lane is not null group by turns) e
         left join lateral (
             select l.ctid, l.last_rank from penstock_data.lanes l
             where l.queue_id = p_position.queue_id and l.lane = e.turns order by l.seq desc limit 1) l on true
@@ -136,7 +145,7 @@ begin
     ), ranked as (
         insert into penstock_data.scheduled (queue_id, message_id, visible_at, rank, priority, lane, history)
         select p_position.queue_id, e.message_id, e.visible_at,
-            coalesce(l.next_rank + e.nth - 1, penstock_data.turn_of(p_position, e.priority)), e.priority, e.lane, e.history
+            coalesce(l.next_rank + e.nth - 1, e.turn), e.priority, e.lane, e.history
         from entries e left join lanes l on l.turns = e.turns
         returning 1
     ), superseded as (

@@ -11,17 +11,44 @@ begin
         return p_position;
     end if;
     v_levels := array(select distinct l from unnest(v_old || p_new) l order by l desc);
+    p_position.levels := v_levels;
+    return penstock_data.with_places_of(p_position, v_old);
+end
+$$;
+
+-- The places of the levels after these have changed from p_old; a level that is new begins at the floor.
+create or replace function penstock_data.with_places_of(p_position penstock_data.positions, p_old int[])
+returns penstock_data.positions
+language plpgsql as $$
+declare
+    v_from int[] := array(
+        select array_position(p_old, u.l) from unnest(coalesce(p_position.levels, '{0}')) with ordinality as u(l, place) order by u.place);
+begin
     if p_position.level_floors is not null then
         p_position.level_floors := array(
-            select coalesce(p_position.level_floors[array_position(v_old, l)], '-infinity') from unnest(v_levels) l);
+            select coalesce(p_position.level_floors[u.i], p_position.floor) from unnest(v_from) with ordinality as u(i, place) order by u.place);
+        p_position.level_floor_ids := array(
+            select case when u.i is not null then p_position.level_floor_ids[u.i] end from unnest(v_from) with ordinality as u(i, place) order by u.place);
     end if;
     if p_position.level_turns is not null then
         p_position.level_turns := array(
-            select p_position.level_turns[array_position(v_old, l)] from unnest(v_levels) l);
+            select p_position.level_turns[u.i] from unnest(v_from) with ordinality as u(i, place) order by u.place);
+        p_position.level_turn_ids := array(
+            select p_position.level_turn_ids[u.i] from unnest(v_from) with ordinality as u(i, place) order by u.place);
     end if;
-    p_position.levels := v_levels;
     return p_position;
 end
+$$;
+
+-- The levels of a queue, highest first, with the place behind which claims go on in each: by due time, and in a fair
+-- queue by rank.
+create or replace function penstock_data.level_places(p_position penstock_data.positions)
+returns table (priority int, floor timestamptz, floor_id bigint, turn bigint, turn_id bigint)
+language sql immutable rows 1 as $$
+    select l.priority, coalesce(l.floor, p_position.floor), coalesce(l.floor_id, 9223372036854775807), coalesce(l.turn, 0), coalesce(l.turn_id, 0)
+    from unnest(
+        coalesce(p_position.levels, '{0}'), p_position.level_floors, p_position.level_floor_ids, p_position.level_turns,
+        p_position.level_turn_ids) as l(priority, floor, floor_id, turn, turn_id)
 $$;
 
 -- Forget the priorities that are no longer in use: no message is scheduled with them, and none is claimed that could be.
@@ -42,12 +69,8 @@ begin
     if p_position.levels = v_old then
         return p_position;
     end if;
-    p_position.level_floors := case when p_position.level_floors is not null then array(
-        select p_position.level_floors[array_position(v_old, l)] from unnest(p_position.levels) with ordinality as u(l, place) order by u.place) end;
-    p_position.level_turns := case when p_position.level_turns is not null then array(
-        select p_position.level_turns[array_position(v_old, l)] from unnest(p_position.levels) with ordinality as u(l, place) order by u.place) end;
     p_position.levels := nullif(p_position.levels, '{0}');
-    return p_position;
+    return penstock_data.with_places_of(p_position, v_old);
 end
 $$;
 
@@ -71,18 +94,16 @@ $$;
 create or replace function penstock_data.count_due(p_position penstock_data.positions, p_now timestamptz, p_limit int) returns int
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_levels int[] := coalesce(p_position.levels, '{0}');
-    v_floors timestamptz[] := coalesce(p_position.level_floors, array_fill(p_position.floor, array[cardinality(v_levels)]));
-    v_count  int;
+    v_count int;
 begin
     select count(*) into v_count
     from (
-        select from unnest(v_levels, v_floors) as level(priority, floor)
+        select from penstock_data.level_places(p_position) level
         cross join lateral (
             select from penstock_data.scheduled s
             where s.queue_id = p_position.queue_id and s.priority = level.priority and s.rank is null
-              and s.visible_at >= level.floor - interval '1 second' and s.visible_at <= p_now
-            limit p_limit) s
+              and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
+            order by s.visible_at, s.message_id limit p_limit) s
         where level.priority >= 0
         limit p_limit) due;
     return v_count;

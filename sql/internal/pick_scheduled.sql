@@ -1,44 +1,36 @@
 -- Take up to p_limit due messages out of the schedule into a claim: higher priority first, then due time or turn, then
 -- log order.  p_levels are the priorities to look at.  Messages whose time is over lapse instead of being delivered.
--- p_position.floor is where the scan starts ('-infinity': everywhere).  Under the queue's lock.
+-- Goes on behind the place of each level, and moves it.  Under the queue's lock.
 create or replace function penstock_data.pick_scheduled(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_levels int[],
     p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
 ) returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    -- nack and release compute a time and commit a little later; a floor that follows at this distance still sees them.
-    c_grace   constant interval := '1 second';
     v_fair    boolean := p_queue.ordering = 'fair';
-    v_all     int[] := coalesce(p_position.levels, '{0}');
-    v_floors  timestamptz[];
     v_picked  record;
     v_lapsed  bigint[];
     v_pick    penstock_data.pick;
     v_more    penstock_data.pick;
 begin
-    v_floors := coalesce(p_position.level_floors, array_fill(p_position.floor, array[cardinality(v_all)]));
-    if p_position.floor = '-infinity' then
-        v_floors := array_fill(p_position.floor, array[cardinality(v_all)]);
-    end if;
     if v_fair then
-        perform penstock_data.give_turns(p_queue.id, v_all, v_floors, p_position.level_turns, p_now);
+        p_position := penstock_data.give_turns(p_position, p_now);
     end if;
 
     with picked as materialized (
         select s.*
-        from unnest(v_all, v_floors, p_position.level_turns) as level(priority, floor, turn)
+        from penstock_data.level_places(p_position) level
         cross join lateral (
             (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
             from penstock_data.scheduled s
             where not v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
-              and s.visible_at >= level.floor - c_grace and s.visible_at <= p_now
+              and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
             order by s.visible_at, s.message_id limit p_limit)
             union all
             (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
             from penstock_data.scheduled s
             where v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is not null
-              and s.rank >= coalesce(level.turn, 0)
+              and (s.rank, s.message_id) > (level.turn, level.turn_id)
             order by s.rank, s.message_id limit p_limit)
         ) s
         where level.priority = any (p_levels)
@@ -53,15 +45,11 @@ begin
     into v_picked
     from picked p;
 
-    p_position := penstock_data.with_floors(p_position, p_levels, v_floors, p_now,
-        v_picked.count = p_limit, v_picked.last_priority, v_picked.last_visible_at);
-    if v_fair and v_picked.count > 0 then
-        -- Each level has turns of its own: what is claimed ahead of the others must not end their turns.
-        p_position.level_turns := array(
-            select greatest(level.turn, 0, (select max(u.rank) from unnest(v_picked.priorities, v_picked.ranks) as u(priority, rank)
-                                            where u.priority = level.priority))
-            from unnest(v_all, p_position.level_turns) with ordinality as level(priority, turn, place) order by level.place);
-        p_position.turn := greatest(p_position.turn, (select max(u.rank) from unnest(v_picked.ranks) as u(rank)));
+    if not v_fair then
+        p_position := penstock_data.with_floors(p_position, p_levels, p_now,
+            v_picked.count = p_limit, v_picked.last_priority, v_picked.last_visible_at, v_picked.ids[p_limit]);
+    elsif v_picked.count > 0 then
+        p_position := penstock_data.with_turns(p_position, v_picked.priorities, v_picked.ranks, v_picked.ids);
     end if;
     v_pick.position := p_position;
     if v_picked.count = 0 then
@@ -109,42 +97,87 @@ $$;
 -- The floors after a pick.  Levels that were looked at and had no more are dealt with up to now; the level in which the
 -- batch became full up to its last message; the others stay where they were.
 create or replace function penstock_data.with_floors(
-    p_position penstock_data.positions, p_looked_at int[], p_floors timestamptz[], p_now timestamptz,
-    p_full boolean, p_last_priority int, p_last_visible_at timestamptz
+    p_position penstock_data.positions, p_looked_at int[], p_now timestamptz,
+    p_full boolean, p_last_priority int, p_last_visible_at timestamptz, p_last_id bigint
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
-    v_levels int[] := coalesce(p_position.levels, '{0}');
+    v_floors    timestamptz[];
+    v_floor_ids bigint[];
 begin
-    p_position.level_floors := array(
-        select case
-            when level.priority <> all (p_looked_at) then level.floor
-            when not p_full or level.priority > p_last_priority then p_now
-            when level.priority = p_last_priority and p_position.turn is null then p_last_visible_at
-            else level.floor
-        end
-        from unnest(v_levels, p_floors) as level(priority, floor));
-    if p_now = all (p_position.level_floors) then
+    if not p_full and p_position.levels is null then
         p_position.level_floors := null;
+        p_position.level_floor_ids := null;
+        return p_position;
     end if;
+    select array_agg(l.floor), array_agg(l.floor_id) into v_floors, v_floor_ids
+    from (
+        select
+            case when l.done then p_now when l.broken then p_last_visible_at else l.floor end as floor,
+            case when l.done then null when l.broken then p_last_id else nullif(l.floor_id, 9223372036854775807) end as floor_id
+        from (
+            select level.*,
+                level.priority = any (p_looked_at) and (not p_full or level.priority > p_last_priority) as done,
+                level.priority = any (p_looked_at) and level.priority = p_last_priority as broken
+            from penstock_data.level_places(p_position) level) l
+    ) l;
+    if p_now = all (v_floors) and array_remove(v_floor_ids, null) = '{}' then
+        v_floors := null;
+        v_floor_ids := null;
+    end if;
+    p_position.level_floors := v_floors;
+    p_position.level_floor_ids := v_floor_ids;
+    return p_position;
+end
+$$;
+
+-- fair: the turns after a pick.  Each level has turns of its own: what is claimed ahead of the others must not end theirs.
+create or replace function penstock_data.with_turns(
+    p_position penstock_data.positions, p_priorities int[], p_ranks bigint[], p_ids bigint[]
+) returns penstock_data.positions
+language plpgsql as $$
+begin
+    select array_agg(coalesce(last.rank, level.turn)), array_agg(coalesce(last.id, level.turn_id))
+    into p_position.level_turns, p_position.level_turn_ids
+    from penstock_data.level_places(p_position) level
+    left join lateral (
+        select u.rank, u.id from unnest(p_priorities, p_ranks, p_ids) as u(priority, rank, id)
+        where u.priority = level.priority order by u.rank desc, u.id desc limit 1) last on true;
+    p_position.turn := greatest(p_position.turn, (select max(rank) from unnest(p_ranks) rank));
     return p_position;
 end
 $$;
 
 -- fair: messages that became due get the current turn of their level; they have waited for it already.
-create or replace function penstock_data.give_turns(
-    p_queue_id bigint, p_levels int[], p_floors timestamptz[], p_turns bigint[], p_now timestamptz
-) returns void
+create or replace function penstock_data.give_turns(p_position penstock_data.positions, p_now timestamptz)
+returns penstock_data.positions
 language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    c_most constant int := 10000;
+    v_due  record;
 begin
-    update penstock_data.scheduled s set rank = coalesce(p_turns[array_position(p_levels, s.priority)], 0)
-    where s.ctid = any (array(
-        select d.ctid
-        from unnest(p_levels, p_floors) as level(priority, floor)
+    select
+        count(*)::int as count, array_agg(d.place) as places, (array_agg(d.priority))[count(*)] as last_priority,
+        (array_agg(d.visible_at))[count(*)] as last_visible_at, (array_agg(d.message_id))[count(*)] as last_id
+    into v_due
+    from (
+        select d.*
+        from penstock_data.level_places(p_position) level
         cross join lateral (
-            select d.ctid from penstock_data.scheduled d
-            where d.queue_id = p_queue_id and d.priority = level.priority and d.rank is null
-              and d.visible_at >= level.floor - interval '1 second' and d.visible_at <= p_now
-            order by d.visible_at limit 10000) d));
+            select d.ctid as place, d.priority, d.visible_at, d.message_id from penstock_data.scheduled d
+            where d.queue_id = p_position.queue_id and d.priority = level.priority and d.rank is null
+              and (d.visible_at, d.message_id) > (level.floor, level.floor_id) and d.visible_at <= p_now
+            order by d.visible_at, d.message_id limit c_most) d
+        limit c_most
+    ) d;
+    if v_due.count > 0 then
+        update penstock_data.scheduled s
+        set xid = null, rank = (
+            select penstock_data.turn_for(level.turn, level.turn_id, s.message_id)
+            from penstock_data.level_places(p_position) level where level.priority = s.priority)
+        where s.ctid = any (v_due.places);
+    end if;
+    return penstock_data.with_floors(p_position, coalesce(p_position.levels, '{0}'), p_now,
+        v_due.count = c_most, v_due.last_priority, v_due.last_visible_at, v_due.last_id);
 end
 $$;

@@ -17,14 +17,17 @@ $$;
 -- Messages leave a claim undone: back to the queue, or to the dead letters when their attempts are used up.
 -- p_claim holds just these messages.  p_delay null: the queue's backoff for failures, at once for the rest.
 -- p_outcome: 'failed', 'released' (the attempt is not counted), 'expired', or 'dead' (whatever the attempt).
+-- p_locked: the caller is a claim and holds the queue's lock.
 create or replace function penstock_data.put_back(
-    p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz
+    p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz, p_locked boolean default false
 ) returns void
 language plpgsql as $$
 declare
     v_queue   penstock_data.queues;
     v_segment int := (select s.receipt_segment from penstock_data.settings s);
     v_dead    bigint[];
+    v_freed   text[];         -- fifo: lanes whose head is dead
+    v_due     timestamptz;
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_claim.queue_id;
     perform penstock_data.check_not_moved(v_queue.topic_id, p_claim.message_ids);
@@ -37,20 +40,25 @@ begin
                or v_queue.max_delivery_attempts > 0 and coalesce(u.attempt, 1) >= v_queue.max_delivery_attempts);
     end if;
 
-    insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history)
-    select
-        v_queue.id, u.id,
-        p_now + coalesce(p_delay, case when p_outcome = 'failed'
-            then penstock_data.backoff(v_queue.retry_base, v_queue.retry_cap, coalesce(u.attempt, 1)) else '0' end),
-        m.priority,
-        coalesce(u.attempt, 1) - (p_outcome = 'released')::int,
-        u.lane,
-        case when p_outcome = 'released' then p_claim.histories -> u.id::text
-            else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end
-    from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
-    cross join lateral (
-        select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
-    where u.id <> all (coalesce(v_dead, '{}'));
+    with placed as (
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history, xid)
+        select
+            v_queue.id, u.id,
+            p_now + coalesce(p_delay, case when p_outcome = 'failed'
+                then penstock_data.backoff(v_queue.retry_base, v_queue.retry_cap, coalesce(u.attempt, 1)) else '0' end),
+            m.priority,
+            coalesce(u.attempt, 1) - (p_outcome = 'released')::int,
+            u.lane,
+            case when p_outcome = 'released' then p_claim.histories -> u.id::text
+                else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end,
+            case when not p_locked then pg_current_xact_id() end
+        from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
+        cross join lateral (
+            select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
+        where u.id <> all (coalesce(v_dead, '{}'))
+        returning visible_at
+    )
+    select min(p.visible_at) into v_due from placed p;
 
     if v_dead <> '{}' then
         insert into penstock_data.dead_letters (
@@ -65,24 +73,38 @@ begin
         cross join lateral (
             select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
         where u.id = any (v_dead);
+        if v_queue.ordering = 'fifo' then
+            v_freed := array(
+                select distinct u.lane from unnest(p_claim.message_ids, p_claim.lanes) as u(id, lane) where u.id = any (v_dead));
+        end if;
     end if;
 
     insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes, error)
     select
         v_queue.id, p_claim.claimed_at, p_now, v_segment, case when u.id = any (v_dead) then 'dead' else p_outcome end,
         p_claim.token, array_agg(u.id), array_agg(coalesce(u.attempt, 1)),
-        case when p_claim.lanes is not null then array_agg(u.lane) end, p_error
+        -- Lanes that a claim frees itself need not be learnt from the receipt, and must not be freed twice.
+        case when p_claim.lanes is not null and not (p_locked and v_freed is not null and u.id = any (v_dead)) then array_agg(u.lane) end,
+        p_error
     from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
     group by u.id = any (v_dead);
 
-    perform penstock_data.wake_queue(v_queue.id, p_claim.first_id);
+    if v_freed is not null and p_locked then
+        perform penstock_data.free_lanes(v_queue.id, v_freed, p_now);
+    elsif v_freed is not null then
+        perform penstock_data.wake_lanes(v_queue.id, v_freed, p_claim.first_id);
+    end if;
+    if v_due is not null then
+        perform penstock_data.wake_queue(v_queue.id, p_claim.first_id, v_due);
+    end if;
 end
 $$;
 
 -- Take back the claims of a queue whose deadline passed.  Returns how many; a claim that is being acked right now is
--- left to the next scan below the floor.  Locks: those claims.
-create or replace function penstock_data.take_back(p_queue_id bigint, p_from timestamptz, p_now timestamptz, p_limit int default 1000)
-returns int
+-- left to the next scan below the floor.  p_locked as in put_back.  Locks: those claims.
+create or replace function penstock_data.take_back(
+    p_queue_id bigint, p_from timestamptz, p_now timestamptz, p_locked boolean default false, p_limit int default 1000
+) returns int
 language plpgsql as $$
 declare
     v_claim penstock_data.claims;
@@ -97,7 +119,7 @@ begin
             for update skip locked))
         returning c.*
     loop
-        perform penstock_data.put_back(v_claim, 'expired', null, null, p_now);
+        perform penstock_data.put_back(v_claim, 'expired', null, null, p_now, p_locked);
         v_count := v_count + 1;
     end loop;
     return v_count;

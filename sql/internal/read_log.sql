@@ -1,7 +1,7 @@
 -- The next flagged messages of the log for a queue, whatever its backlog: the flagged window is always current.
--- Yields ids in log order and the position behind them.  Under the queue's lock.
+-- Yields ids in log order and the position behind them.  p_move: move on even if there are none.  Under the queue's lock.
 create or replace function penstock_data.read_flagged(
-    p_topic_id bigint, p_position penstock_data.positions, p_snapshot pg_snapshot
+    p_topic_id bigint, p_position penstock_data.positions, p_snapshot pg_snapshot, p_move boolean
 ) returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -41,7 +41,7 @@ begin
         ) m limit c_chunk
     ) m;
 
-    if v_count = 0 and p_position.flagged_to is null then
+    if v_count = 0 and p_position.flagged_to is null and not p_move then
         null;       -- nothing new: the position stays as it was, and an idle claim writes nothing
     elsif v_count = c_chunk then
         p_position.flagged_to := v_to;

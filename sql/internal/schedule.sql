@@ -22,8 +22,8 @@ begin
         else
             with placed as (
                 insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, history)
-                select p_queue.id, e.message_id, greatest(e.visible_at, p_position.floor), e.priority, e.history
-                from unnest(p_entries) e
+                select p_queue.id, e.message_id, greatest(e.visible_at, level.floor + interval '1 microsecond'), e.priority, e.history
+                from unnest(p_entries) e join penstock_data.level_places(p_position) level on level.priority = e.priority
                 returning visible_at
             )
             select count(*) into v_ready from placed p where p.visible_at <= p_now;
@@ -105,23 +105,30 @@ begin
 end
 $$;
 
--- Everything that a claim does before it picks: take back what expired, schedule what is flagged, and for queues that
--- are not direct bring in the log.  Under the queue's lock.
+-- Everything that a claim does before it picks: take back what expired, lift what was given back late, schedule what is
+-- flagged, and for queues that are not direct bring in the log.  p_full: look below the floor.  Under the queue's lock.
 create or replace function penstock_data.attend(
-    p_queue penstock_data.queues, p_position penstock_data.positions, p_snapshot pg_snapshot, p_now timestamptz, p_wanted int
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_snapshot pg_snapshot, p_now timestamptz, p_wanted int,
+    p_full boolean
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
     v_last_id  bigint := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
+    v_lifted   record;
     v_read     penstock_data.pick;
     v_admitted record;
     v_due      int;
 begin
-    perform penstock_data.take_back(p_queue.id, p_position.floor, p_now);
+    perform penstock_data.take_back(p_queue.id, case when p_full then '-infinity' else p_position.floor end, p_now, true);
+    select * into v_lifted from penstock_data.lift_late(p_position, p_snapshot, p_full);
+    p_position := v_lifted.p_position;
     if p_queue.ordering = 'fifo' then
         p_position := penstock_data.apply_receipts(p_position, p_snapshot, p_now);
+        if v_lifted.moving then
+            p_position.flagged_from := p_snapshot;
+        end if;
     else
-        v_read := penstock_data.read_flagged(p_queue.topic_id, p_position, p_snapshot);
+        v_read := penstock_data.read_flagged(p_queue.topic_id, p_position, p_snapshot, v_lifted.moving);
         p_position := v_read.position;
         if v_read.message_ids is not null then
             select * into v_admitted from penstock_data.admit(p_queue, p_position, v_read.message_ids, p_now);

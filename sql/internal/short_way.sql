@@ -36,8 +36,9 @@ language sql stable as $$
             where w.topic_id = p_topic_id and w.until > p_now and w.queue_id = p_queue_id and coalesce(w.token = p_token, true))
         and (
             select true from penstock_data.scheduled d
-            where d.queue_id = p_queue_id and d.priority = 0 and d.rank is null
-              and d.visible_at >= p.floor - interval '1 second' and d.visible_at <= p_now
-            order by d.visible_at limit 1) is null
+            where d.queue_id = p_queue_id and d.xid >= pg_snapshot_xmax(p.flagged_from)
+            order by d.xid limit 1) is null
+        and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
+            else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end
     from penstock_data.positions p where p.queue_id = p_queue_id order by p.seq desc limit 1
 $$;

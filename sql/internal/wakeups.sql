@@ -46,12 +46,49 @@ begin
 end
 $$;
 
--- Wake whoever sleeps on a queue: a message came back to it.
-create or replace function penstock_data.wake_queue(p_queue_id bigint, p_message_id bigint) returns void
+-- Wake whoever sleeps on a queue: a message came to it that is due at p_due.  Who looks again before that time anyway may
+-- sleep on; the others must learn of it.
+create or replace function penstock_data.wake_queue(p_queue_id bigint, p_message_id bigint, p_due timestamptz default '-infinity')
+returns void
 language plpgsql as $$
 begin
-    perform penstock_data.notify(array[w.channel], p_message_id)
-    from penstock_data.queues q join penstock_data.waiting w on w.topic_id = q.topic_id
-    where q.id = p_queue_id and w.queue_id = p_queue_id and w.until > penstock_data.clock();
+    perform penstock_data.notify(c.channels, p_message_id)
+    from (
+        select array_agg(c.channel) as channels
+        from (
+            select w.channel
+            from penstock_data.queues q join penstock_data.waiting w on w.topic_id = q.topic_id
+            where q.id = p_queue_id and w.queue_id = p_queue_id and w.until > penstock_data.clock() and w.until > p_due
+            union
+            select penstock_data.channel('queue', q.name) from penstock_data.queues q where q.id = p_queue_id and q.notify = 'always'
+        ) c
+    ) c
+    where c.channels is not null;
+end
+$$;
+
+-- fifo: these lanes become free.  Wake whoever sleeps on the queue when messages stand behind in them.  Always true, so
+-- that it can stand in a statement, where it costs nothing for messages without a lane.
+create or replace function penstock_data.wake_lanes(p_queue_id bigint, p_lanes text[], p_message_id bigint) returns boolean
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    if exists (
+        select from penstock_data.queues q
+        where q.id = p_queue_id and q.ordering = 'fifo'
+          and (q.notify = 'always' or exists (
+              select from penstock_data.waiting w
+              where w.topic_id = q.topic_id and w.until > penstock_data.clock() and w.queue_id = q.id))
+    ) and exists (
+        select from unnest(p_lanes) as f(lane)
+        cross join lateral (
+            select l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = f.lane order by l.seq desc limit 1) l
+        cross join lateral (
+            select from penstock_data.backlog b
+            where b.queue_id = p_queue_id and b.lane = f.lane and b.rank > l.last_rank order by b.rank limit 1) b
+    ) then
+        perform penstock_data.wake_queue(p_queue_id, p_message_id);
+    end if;
+    return true;
 end
 $$;

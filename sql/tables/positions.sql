@@ -11,18 +11,24 @@ create table if not exists penstock_data.positions (
     from_id       bigint,               -- other queues: ids of the window lie above from_id …
     to_id         bigint,               -- … and not above to_id
     next_from_id  bigint,               -- from_id of the next window
-    flagged_from  pg_snapshot not null, -- flagged messages it sees have been scheduled
+    -- Flagged messages it sees have been scheduled; scheduled messages whose xid it sees have a place above the floor.
+    flagged_from  pg_snapshot not null,
     flagged_to    pg_snapshot,          -- a flagged window too large for one claim, read …
     flagged_xid   xid8,                 -- … up to here
     flagged_id    bigint,
     receipts_from pg_snapshot,          -- fifo: receipts it sees have been applied to the lanes
     turn          bigint,               -- fair: the virtual time, the highest rank claimed so far
-    -- The moving floor: claims whose deadline, and scheduled messages whose time, lies below it have been dealt with.
+    -- The moving floor: claims whose deadline, and scheduled messages whose time, is not above it have been dealt with.
     floor         timestamptz not null,
-    full_scan_at  timestamptz not null, -- when to look below the floor again, for what committed late
-    attend_at     timestamptz not null, -- until then no claim can end: full_scan_at, or the next deadline if it is sooner
+    full_scan_at  timestamptz not null, -- when to look below the floor again
+    -- Direct queues: until then no claim ends and no message that the queue has seen becomes due.
+    attend_at     timestamptz not null,
     levels        int[],                -- priorities in use, highest first; null: only 0
-    level_floors  timestamptz[],        -- the floor of each level; null: floor
-    level_turns   bigint[],             -- fair: the rank floor of each level; null: none
+    -- The floor of each level is a place: behind this message of this moment; null: behind all of floor.
+    level_floors     timestamptz[],
+    level_floor_ids  bigint[],
+    -- fair: the same by rank; null: nothing was claimed yet.
+    level_turns      bigint[],
+    level_turn_ids   bigint[],
     primary key (queue_id, seq)
 );

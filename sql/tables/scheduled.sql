@@ -8,9 +8,14 @@ create table if not exists penstock_data.scheduled (
     attempt     int         not null default 0, -- how often it has been claimed
     lane        text,                           -- fifo and fair: its key
     history     jsonb,                          -- earlier attempts: [{attempt, claimed_at, ended_at, outcome, error}]
+    -- The transaction that gave it back without holding the queue's lock: it may commit when claims have passed its
+    -- place already, so the next claim that sees the transaction looks after it.  Null: placed under the lock.
+    xid         xid8,
     primary key (queue_id, message_id)
 );
 create index if not exists scheduled_due on penstock_data.scheduled (queue_id, priority, visible_at, message_id)
     where rank is null;
 create index if not exists scheduled_ranked on penstock_data.scheduled (queue_id, priority, rank, message_id)
     where rank is not null;
+create index if not exists scheduled_given_back on penstock_data.scheduled (queue_id, xid)
+    where xid is not null;

@@ -472,9 +472,9 @@ class QueueMachine(RuleBasedStateMachine):
                 item.held = False
                 item.sure_at = now + LATE if item.deadline and item.deadline <= now else None
         if kept:
-            self._keep(writer, step, now)
+            self._keep(writer, step)
 
-    def _keep(self, writer: Writer, step: int, now: Any) -> None:
+    def _keep(self, writer: Writer, step: int) -> None:
         if writer.claimed:
             queue, later = writer.claimed
             queue.items |= later.items
@@ -487,9 +487,6 @@ class QueueMachine(RuleBasedStateMachine):
             queue.ack(message_id)
         for queue, message_id, span in writer.failed:
             queue.fail(message_id, span, timedelta(seconds=30))
-            item = queue.items[message_id]
-            if item.place is Place.WAITING:
-                item.sure_at = now + LATE if item.is_due(now) else None
         self._publish([committed(message, step) for message in writer.messages])
 
     # What holds after every step

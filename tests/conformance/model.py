@@ -17,7 +17,7 @@ from typing import NamedTuple
 RETRY_BASE = timedelta(seconds=20)
 RETRY_CAP = timedelta(seconds=50)
 JITTER = 0.2  # a retry comes up to a fifth sooner
-# What commits late may be overlooked until a claim looks below the floor again.
+# A claim that was locked at its end may be overlooked until somebody looks below the floor again.
 LATE = timedelta(seconds=60)
 FOREVER = datetime.max.replace(tzinfo=UTC)  # as long as a transaction is open that works on it
 # While a key waits for its turn, any other key gets two turns at most.  The waiting head has rank
@@ -148,7 +148,6 @@ class Queue:
         self.items: dict[int, Item] = {}
         self.published = 0  # since the queue began
         self.gone = 0  # purged or forgotten
-        self.vacated: set[str] = set()  # fifo: lanes whose head died in the claim under way
         self.writer_is_open = False
 
     def place(self, place: Place) -> list[Item]:
@@ -256,9 +255,7 @@ class Queue:
 
     def claim(self, rows: list[Row], token: str, batch: int, lease: timedelta, span: Span) -> None:
         """Compare what a claim returned with what it may return, and move the messages."""
-        claimed = self.place(Place.CLAIMED)
         self.take_back(span)
-        self.vacated = {i.message.key or "" for i in claimed if i.place is Place.DEAD}
         for item in self.place(Place.CLAIMED):  # overlooked until now, and now found
             if any(row.id == item.message.id for row in rows) and self._expired(item, span.start):
                 assert not item.held, f"{item} is being finished"
@@ -304,8 +301,7 @@ class Queue:
         if self.settings.ordering != "fifo":
             return [item for item in self.place(Place.WAITING) if sure(item)]
         found = []
-        # A claim that finds a head dead makes its lane ready for the next claim.
-        for lane in {item.message.key or "" for item in self.place(Place.WAITING)} - self.vacated:
+        for lane in {item.message.key or "" for item in self.place(Place.WAITING)}:
             heads = self._heads(lane, span)
             lapsing = any(i.has_lapsed(span.end) for i in self._lane(lane))
             if heads and all(map(sure, heads)) and not lapsing:

@@ -41,11 +41,6 @@ KINDS = {
 TURNS = "(n % 500)::text"
 LOOPS = {"ack": CLAIM_AND_ACK, "nack": CLAIM_AND_NACK, "release": CLAIM_AND_RELEASE}
 
-# Rows of the schedule that are dead but younger than the floor's second of grace, of the same
-# moment (a portion of the log is scheduled at once) or of the same turn are walked over.
-SAME_MOMENT = pytest.mark.xfail(strict=False, reason="the floor is a moment or a turn, not a place")
-CLEAN = {("standard", "ack"), ("fair", "ack")}
-
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest, db: Session) -> str:
@@ -146,22 +141,10 @@ def test_the_sixth_execution_costs_what_the_first_one_did(
     assert_no_growth(early, late, 1.3)
 
 
-@pytest.mark.parametrize(
-    ("kind", "loop"),
-    [
-        pytest.param(
-            kind,
-            loop,
-            marks=() if (kind, loop) in CLEAN else SAME_MOMENT,
-        )
-        for kind in KINDS
-        for loop in LOOPS
-    ],
-)
+@pytest.mark.parametrize("loop", LOOPS)
 def test_dead_rows_under_a_held_snapshot_are_not_in_the_way(
     db: Session, connect: Connect, kind: str, loop: str
 ) -> None:
-    create(db, kind)
     body = LOOPS[loop]
     fill(db, 2_000, key=TURNS)
     settle(db)
@@ -289,14 +272,46 @@ def test_open_claims_cost_an_ack_nothing(db: Session) -> None:
         db.execute(ack, (ids[6],))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind == "standard" else SAME_MOMENT) for kind in KINDS],
-)
+def test_retries_due_at_one_moment_are_not_in_each_others_way(
+    db: Session, connect: Connect, kind: str
+) -> None:
+    fill(db, 1_600, key="n::text")
+    reader = connect(isolation="repeatable read", autocommit=False)
+    reader.execute("select 1")
+    db.execute(
+        """
+        select count(given_back) from (
+            select penstock.nack_messages('q', array_agg(m.message_id), 'plans', 5) as given_back
+            from penstock.consume_messages_batch('q', 'plans', 600, 1500) m
+        ) done
+        """
+    )
+    clock.advance(db, 6)
+    settle(db)
+    few = claim_cost(db)
+    repeat(db, 1_400, CLAIM_AND_ACK)
+    assert_no_growth(few, claim_cost(db))
+    reader.rollback()
+
+
+@pytest.mark.parametrize("loop", ["nack", "release"])
+def test_messages_given_back_behind_a_writer_that_stays_open_are_not_in_the_way(
+    db: Session, connect: Connect, kind: str, loop: str
+) -> None:
+    writer = connect(autocommit=False)
+    writer.execute("select penstock.publish_message('q', '{}')")
+    fill(db, 200, key="n::text")
+    settle(db)
+    repeat(db, 50, LOOPS[loop])
+    few = claim_cost(db)
+    repeat(db, 1_000, LOOPS[loop])
+    assert_no_growth(few, claim_cost(db))
+    writer.rollback()
+
+
 def test_a_writer_that_stays_open_costs_a_claim_nothing(
     db: Session, connect: Connect, kind: str
 ) -> None:
-    create(db, kind)
     writer = connect(autocommit=False)
     writer.execute("select penstock.publish_message('q', '{}')")
     fill(db, 60, key="n::text")

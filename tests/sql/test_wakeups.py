@@ -147,6 +147,64 @@ def test_message_that_comes_back_wakes_too(mq: Caller, ear: Ear) -> None:
     assert ear.heard() == [("queue:q", str(message_id))]
 
 
+@pytest.mark.parametrize(("delay", "wakes"), [(0, True), (3, True), (60, False)])
+def test_retry_wakes_only_those_who_would_oversleep_it(
+    mq: Caller, ear: Ear, delay: int, wakes: bool
+) -> None:
+    """Who waits for five seconds looks again before a message of the next minute is due."""
+    message_id = mq.publish("t", 1)
+    mq.consume("q")
+    mq("start_waiting", "q", 5)
+    mq.nack("q", message_id, delay_seconds=delay)
+    assert ear.heard() == [("queue:q", str(message_id))] * wakes
+
+
+def test_message_that_dies_wakes_nobody(mq: Caller, ear: Ear) -> None:
+    message_id = mq.publish("t", 1)
+    mq.consume("q")
+    mq("start_waiting", "q")
+    mq("bury_message", "q", message_id, "me")
+    assert ear.heard() == []
+
+
+@pytest.mark.parametrize("verb", ["ack_message", "ack_messages", "bury_message"])
+def test_end_of_a_keys_message_wakes_when_another_stands_behind_it(
+    mq: Caller, ear: Ear, verb: str
+) -> None:
+    mq("create_queue", "line", "t", ordering="fifo")
+    ear.listen("queue:line")
+    ids = [mq.publish("t", number, key="a") for number in (1, 2)]
+    for message_id, heard in zip(ids, [[("queue:line", str(ids[0]))], []], strict=True):
+        assert [row.message_id for row in mq.consume("line")] == [message_id]
+        mq("start_waiting", "line")
+        mq(verb, "line", [message_id] if verb == "ack_messages" else message_id, "me")
+        assert ear.heard() == heard
+
+
+def test_end_of_a_part_of_a_batch_wakes_when_another_stands_behind_it(mq: Caller, ear: Ear) -> None:
+    mq("create_queue", "line", "t", ordering="fifo")
+    ear.listen("queue:line")
+    first, other, _ = [mq.publish("t", number, key=key) for number, key in enumerate("aba")]
+    assert {row.message_id for row in mq.consume("line", 2)} == {first, other}
+    mq("start_waiting", "line")
+    mq("ack_message", "line", other, "me")
+    assert ear.heard() == []
+    mq("ack_message", "line", first, "me")
+    assert ear.heard() == [("queue:line", str(first))]
+
+
+def test_ack_in_a_queue_without_lanes_wakes_nobody(mq: Caller, ear: Ear) -> None:
+    mq("create_queue", "fair", "t", ordering="fair")
+    ear.listen("queue:fair")
+    message_id = mq.publish("t", 1, key="a")
+    mq.publish("t", 2, key="a")
+    for name in ("q", "fair"):
+        mq.consume(name)
+        mq("start_waiting", name)
+        mq.ack(name, message_id)
+    assert ear.heard() == []
+
+
 def test_requeued_dead_letter_wakes_too(mq: Caller, ear: Ear) -> None:
     message_id = mq.publish("t", 1)
     mq.consume("q")
@@ -160,6 +218,12 @@ def test_queue_with_notify_always_is_always_notified(mq: Caller, ear: Ear) -> No
     mq("create_queue", "loud", "t", notify="always")
     ear.listen("queue:loud")
     message_id = mq.publish("t", 1)
+    assert ear.heard() == [("queue:loud", str(message_id))]
+    mq.consume("loud")
+    mq("release_message", "loud", message_id, "me")
+    assert ear.heard() == [("queue:loud", str(message_id))]
+    mq.consume("loud")
+    mq.nack("loud", message_id, delay_seconds=60)
     assert ear.heard() == [("queue:loud", str(message_id))]
     mq("delete_queue", "loud")
     mq.publish("t", 2)

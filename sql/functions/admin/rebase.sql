@@ -28,6 +28,7 @@ begin
     update penstock_data.messages m set xid = v_me;
     get diagnostics v_count = row_count;
     update penstock_data.receipts r set xid = v_me;
+    update penstock_data.scheduled s set xid = null where s.xid is not null;
     delete from penstock_data.flags;
     delete from penstock_data.incarnation;
     insert into penstock_data.incarnation (cluster) select system_identifier from pg_control_system();

@@ -9,16 +9,19 @@ as $$
 declare
     v_queue    penstock_data.queues;
     v_position penstock_data.positions;
-    v_known    penstock_data.positions;
-    v_now      timestamptz := penstock_data.clock();
+    v_now      timestamptz;
     v_entries  penstock_data.entry[];
 begin
     perform penstock_data.check_queue(queue_name);
     select * into v_queue from penstock_data.queues q where q.name = requeue_dlq_messages.queue_name;
     perform pg_advisory_xact_lock(1346719315, hashtext(requeue_dlq_messages.queue_name));
+    v_now := penstock_data.clock();
     perform penstock_data.keep_maintenance_out(v_queue);
     perform penstock_data.check_dead_letters(v_queue, requeue_dlq_messages.message_ids);
     select * into v_position from penstock_data.position_of(v_queue.id);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        v_position := penstock_data.guard_position(v_position);
+    end if;
 
     with gone as (
         delete from penstock_data.dead_letters d
@@ -41,11 +44,10 @@ begin
         return 0;
     end if;
 
-    v_known := penstock_data.with_levels(v_position, array(select distinct e.priority from unnest(v_entries) e));
-    perform penstock_data.place(v_queue, v_known, v_entries, v_now);
-    if v_known.levels is distinct from v_position.levels then
-        perform penstock_data.append_position(v_known);
-    end if;
+    v_position := penstock_data.with_levels(v_position, array(select distinct e.priority from unnest(v_entries) e));
+    perform penstock_data.place(v_queue, v_position, v_entries, v_now);
+    v_position.attend_at := v_now;
+    perform penstock_data.append_position(v_position);
     perform penstock_data.wake_queue(v_queue.id, v_entries[1].message_id);
     return cardinality(v_entries);
 end

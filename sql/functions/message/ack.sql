@@ -32,7 +32,8 @@ begin
         select v_queue.id, g.claimed_at, v_queue.now, v_queue.receipt_segment, 'acked', ack_messages.token, g.message_ids, g.attempts, g.lanes
         from gone g
     )
-    select unnest(g.message_ids) from gone g;
+    select unnest(g.message_ids) from gone g
+    where g.lanes is null or penstock_data.wake_lanes(v_queue.id, g.lanes, g.message_ids[1]);
     if found then
         return;
     end if;
@@ -44,9 +45,10 @@ begin
         insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
         select v_queue.id, g.claimed_at, v_queue.now, v_queue.receipt_segment, 'acked', g.token, g.message_ids, g.attempts, g.lanes
         from gone g
-        returning message_ids
+        returning message_ids, lanes
     )
-    select unnest(r.message_ids) from receipt r;
+    select unnest(r.message_ids) from receipt r
+    where r.lanes is null or penstock_data.wake_lanes(v_queue.id, r.lanes, r.message_ids[1]);
 end
 $$;
 comment on function penstock.ack_messages(text, bigint[], text) is 'Finish messages; returns the ids whose claim the token still held.';
@@ -77,7 +79,8 @@ begin
     select
         g.queue_id, g.claimed_at, clock_timestamp() + s.clock_shift, s.receipt_segment, 'acked', ack_message.token,
         g.message_ids, g.attempts, g.lanes
-    from gone g cross join penstock_data.settings s;
+    from gone g cross join penstock_data.settings s
+    where g.lanes is null or penstock_data.wake_lanes(g.queue_id, g.lanes, g.message_ids[1]);
     return found
         or exists (select from penstock.ack_messages(queue_name, array[message_id], ack_message.token));
 end

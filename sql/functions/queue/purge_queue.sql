@@ -15,7 +15,10 @@ begin
     select c.pending + c.processing into v_count from penstock_data.count_queue(v_queue.id) c;
     perform penstock_data.clear_queue(v_queue.id);
     v_start := penstock_data.start_position(v_queue, true);
-    select p.seq + 1, p.turn into v_start.seq, v_start.turn from penstock_data.position_of(v_queue.id) p;
+    -- Turns go on, or claims would walk over the dead rows of those that were.
+    select p.seq + 1, p.turn, case when p.turn is not null then p.levels end, p.level_turns, p.level_turn_ids
+    into v_start.seq, v_start.turn, v_start.levels, v_start.level_turns, v_start.level_turn_ids
+    from penstock_data.position_of(v_queue.id) p;
     insert into penstock_data.positions select v_start.*;
     return v_count;
 end
