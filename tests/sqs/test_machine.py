@@ -37,6 +37,8 @@ class Message:
     sent_at: int
     visible_at: float
     receives: int = 0
+    handle: str = ""
+    """The newest; on a FIFO queue the only one that is good."""
 
 
 @dataclass
@@ -154,18 +156,21 @@ class Machine(RuleBasedStateMachine):
             assert known.sent_at > order.get(known.group, 0) or not self.fifo
             order[known.group] = known.sent_at
             known.receives += 1
+            known.handle = message["ReceiptHandle"]
             known.visible_at = self.model.now + TIMEOUT
             assert message["Attributes"]["ApproximateReceiveCount"] == str(known.receives)
         return multiple(*((message["MessageId"], message["ReceiptHandle"]) for message in got))
 
-    def _holds(self, name: str) -> bool:
+    def _holds(self, name: str, handle: str) -> bool:
         known = self.model.messages.get(name)
-        return known is not None and known.visible_at > self.model.now
+        if known is None or known.visible_at <= self.model.now:
+            return False
+        return known.handle == handle or not self.fifo
 
     @rule(held=consumes(handles))
     def delete(self, held: tuple[str, str]) -> None:
         name, handle = held
-        if not self._holds(name):
+        if not self._holds(name, handle):
             return
         self.sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
         self.model.messages.pop(name, None)
@@ -173,7 +178,7 @@ class Machine(RuleBasedStateMachine):
     @rule(held=handles, seconds=st.sampled_from([0, 10, 500]))
     def change_visibility(self, held: tuple[str, str], seconds: int) -> None:
         name, handle = held
-        if not self._holds(name):
+        if not self._holds(name, handle):
             return
         self.sqs.change_message_visibility(
             QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=seconds
