@@ -6,22 +6,17 @@ import asyncio
 import os
 import signal as signals_module
 import socket
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from penstock.client._async.client import Client
-from penstock.client.retrying import backoff
 from penstock.client.values import duration
-from penstock.errors import (
-    DatabaseUnavailable,
-    EngineError,
-    InvalidSetting,
-    WorkerGaveUp,
-)
+from penstock.errors import InvalidSetting, WorkerGaveUp
 from penstock.observe.events import Event, Name, emit
 from penstock.worker import shutdown
 from penstock.worker.handlers import Handler
+from penstock.worker.opening import opened
 from penstock.worker.options import HandlerOptions, options_from
 from penstock.worker.schedules import Missed, Schedule, Scheduler, schedule_named
 from penstock.worker.station import Station
@@ -29,7 +24,7 @@ from penstock.worker.status import State, WorkerStatus
 from penstock.worker.upkeep import keep_up
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.worker.groups import Group
     from penstock.worker.middleware import Middleware
@@ -143,7 +138,7 @@ class Worker:
             with ExitStack() as stack:
                 if signals:
                     stack.enter_context(shutdown.signals(self._signalled))
-                async with self._client_opened() as is_open:
+                async with opened(self.client, self.name, self._stop_asked) as is_open:
                     if is_open:
                         await self._serve()
         finally:
@@ -176,45 +171,6 @@ class Worker:
         if self._stop_asked.is_set():
             self.stopped_by = signals_module.Signals(number)
         self.ask_to_stop(at_once=self._stop_asked.is_set())
-
-    @asynccontextmanager
-    async def _client_opened(self) -> AsyncIterator[bool]:
-        """Open the client, waiting for its database if need be; one opened by others stays open."""
-        if self.client.database.is_open:
-            yield True
-            return
-        opening = asyncio.create_task(self._open_patiently())
-        asked = asyncio.create_task(self._stop_asked.wait())
-        await asyncio.wait([opening, asked], return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
-        if not opening.done():
-            await shutdown.end([opening])
-            yield False
-            return
-        try:
-            opening.result()
-            yield True
-        finally:
-            await self.client.close()
-
-    async def _open_patiently(self) -> None:
-        attempt = 0
-        while True:
-            try:
-                await self.client.open()
-            except (DatabaseUnavailable, EngineError) as problem:
-                attempt += 1
-                emit(
-                    Event(
-                        Name.CALL_FAILED,
-                        worker=self.name,
-                        attempt=attempt,
-                        error_kind=type(problem).__name__,
-                    )
-                )
-                await asyncio.sleep(backoff(attempt))
-            else:
-                return
 
     async def _serve(self) -> None:
         self._stations = [
@@ -260,12 +216,14 @@ class Worker:
         emit(Event(Name.WORKER_STOPPING, worker=self.name))
         orderly = asyncio.create_task(shutdown.stop_in_order(self._stations, loops, self.grace))
         hurry = asyncio.create_task(self._stop_now.wait())
-        await asyncio.wait([orderly, hurry], return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        if orderly.done():
+        try:
+            await asyncio.wait([orderly, hurry], return_when=asyncio.FIRST_COMPLETED)
+            in_order = orderly.done()
+        finally:
+            await shutdown.end([orderly, hurry])
+        if in_order:
             orderly.result()
         else:
-            await shutdown.end([orderly])
             await shutdown.stop_at_once(self._stations, loops)
 
     async def _close_invokers(self) -> None:

@@ -74,6 +74,8 @@ async def test_a_client_that_is_not_open_says_so(database: Database) -> None:
         await mq.list_topics()
     with pytest.raises(errors.ClientClosed):  # at once, although other troubles are waited for
         await mq.publish_stream("orders", [1])
+    with pytest.raises(errors.ClientClosed):
+        await mq.consume("billing", mode="poll").get()
     await mq.open()
     await mq.open()
     assert mq.database.is_open

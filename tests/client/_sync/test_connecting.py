@@ -75,6 +75,8 @@ def test_a_client_that_is_not_open_says_so(database: Database) -> None:
         mq.list_topics()
     with pytest.raises(errors.ClientClosed):  # at once, although other troubles are waited for
         mq.publish_stream("orders", [1])
+    with pytest.raises(errors.ClientClosed):
+        mq.consume("billing", mode="poll").get()
     mq.open()
     mq.open()
     assert mq.database.is_open
