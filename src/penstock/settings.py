@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -75,6 +75,20 @@ class Settings:
                 f"there are {', '.join(sorted(known))}"
             )
         return cls(**{**_from_environment(environ), **given})
+
+
+class SettingsOptions(TypedDict, total=False):
+    """What `connect()` takes, for editors and type checkers; `Settings` says what each means."""
+
+    data_dir: Path | None
+    pool_size: int | None
+    claim_pool_size: int | None
+    pooler: bool | None
+    retry_for: timedelta | None
+    heartbeat: timedelta | None
+    connect_timeout: timedelta | None
+    start_timeout: timedelta | None
+    application_name: str | None
 
 
 def variable(name: str) -> str:

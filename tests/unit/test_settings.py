@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import InvalidSetting
-from penstock.settings import Settings
+from penstock.settings import Settings, SettingsOptions
 
 
 def test_nothing_set_means_defaults() -> None:
@@ -118,3 +119,8 @@ def test_patience_may_be_none_but_not_negative():
 def test_an_argument_of_the_wrong_kind_says_what_is_needed(given: Any, told: str) -> None:
     with pytest.raises(InvalidSetting, match=told):
         Settings.load({}, **given)
+
+
+def test_type_checkers_know_every_setting() -> None:
+    known = ["dsn", *SettingsOptions.__annotations__]
+    assert known == [field.name for field in fields(Settings)]
