@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ class Connections:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._closing = ExitStack()
+        # A program that ends without closing leaves the embedded server all the same.
+        weakref.finalize(self, self._closing.close)
         self._durable: Pool | None = None
         self._claims: Pool | None = None
         self._home: object = None
