@@ -6,6 +6,7 @@
     ├── InvalidSetting              an option or PENSTOCK_* variable that can't be used
     ├── PayloadInvalid              a payload that JSON can't hold, or that does not fit its type
     ├── DatabaseUnavailable         no connection within the time that was allowed for it
+    │   ├── ClientClosed            the client is not open, or was opened in another event loop
     │   └── ConnectionLost          a connection broke; what ran on it was rolled back or repeatable
     ├── OutcomeUnknown              nobody knows whether the database did it: see its message
     ├── UnusableConnection          a connection= of a kind that can't run a call here
@@ -69,6 +70,10 @@ class PayloadInvalid(PenstockError):
 
 class DatabaseUnavailable(PenstockError):
     """The database can't be reached, or the connection to it was lost."""
+
+
+class ClientClosed(DatabaseUnavailable):
+    """The client was not opened, is closed, or belongs to another event loop."""
 
 
 class ConnectionLost(DatabaseUnavailable):

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -68,10 +68,27 @@ class Settings:
         """Read the environment, then let every argument that is not None win."""
         environ = os.environ if environ is None else environ
         given = {name: value for name, value in arguments.items() if value is not None}
-        unknown = given.keys() - {field.name for field in fields(cls)}
-        if unknown:
-            raise InvalidSetting(f"there is no setting named {', '.join(sorted(unknown))}")
+        known = {field.name for field in fields(cls)}
+        if unknown := given.keys() - known:
+            raise InvalidSetting(
+                f"there is no setting named {', '.join(sorted(unknown))}; "
+                f"there are {', '.join(sorted(known))}"
+            )
         return cls(**{**_from_environment(environ), **given})
+
+
+class SettingsOptions(TypedDict, total=False):
+    """What `connect()` takes, for editors and type checkers; `Settings` says what each means."""
+
+    data_dir: Path | None
+    pool_size: int | None
+    claim_pool_size: int | None
+    pooler: bool | None
+    retry_for: timedelta | None
+    heartbeat: timedelta | None
+    connect_timeout: timedelta | None
+    start_timeout: timedelta | None
+    application_name: str | None
 
 
 def variable(name: str) -> str:
@@ -153,12 +170,19 @@ def _without_secrets(reason: str) -> str:
 
 def _check_pool_size(settings: Settings) -> None:
     for name in ("pool_size", "claim_pool_size"):
-        value: int = getattr(settings, name)
+        value: object = getattr(settings, name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidSetting(f"{name} is {value!r}: a whole number is needed")
         if not 1 <= value <= _LARGEST_POOL:
             raise InvalidSetting(f"{name} is {value}: choose from 1 to {_LARGEST_POOL}")
 
 
 def _check_timeouts(settings: Settings) -> None:
+    for name in ("retry_for", "heartbeat", "connect_timeout", "start_timeout"):
+        if not isinstance(span := getattr(settings, name), timedelta):
+            raise InvalidSetting(
+                f"{name} is {span!r}: give a timedelta, such as timedelta(seconds=3)"
+            )
     for name in ("heartbeat", "connect_timeout", "start_timeout"):
         value: timedelta = getattr(settings, name)
         if not timedelta(0) < value <= timedelta(hours=1):

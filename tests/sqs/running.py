@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -54,7 +55,11 @@ class Running:
 
 @contextmanager
 def running(
-    dsn: str, folder: Path, keys: tuple[AccessKey, ...] = KEYS, **given: Any
+    dsn: str,
+    folder: Path,
+    keys: tuple[AccessKey, ...] = KEYS,
+    retry_for: timedelta = timedelta(seconds=5),
+    **given: Any,
 ) -> Iterator[Running]:
     """Serve this database until the end of the block."""
     path = folder / "keys.toml"
@@ -62,14 +67,16 @@ def running(
     path.write_text("\n".join(key_file.entry(key, None) for key in keys), encoding="utf-8")
     options = Options(port=0, key_file=path, access_log=False, **given)
     listening = bind(options)
-    server = Server(Plan(settings_for(Settings(dsn=dsn), dsn), options))
+    settings = settings_for(Settings(dsn=dsn, retry_for=retry_for), dsn)
+    server = Server(Plan(settings, options))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
         while not server.started:
             assert thread.is_alive(), server.application.problem
             thread.join(0.01)
-        yield Running(address(options, listening), dsn, server)
+        # Where it is, and not where it says that it is.
+        yield Running(address(replace(options, public_url=None), listening), dsn, server)
     finally:
         server.should_exit = True
         thread.join()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock import errors
 from penstock.client import addresses, calls, foreign, preparing, staging
 from penstock.client.calls import Repeat
-from penstock.client.values import each, refuse
+from penstock.client.values import each, payload_list, reason, refuse
 from penstock.models import Published, PublishedMany
 from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_one_value_stands_for_all_and_a_list_for_each() -> None:
@@ -99,3 +103,40 @@ def test_a_dsn_keeps_what_it_says_and_gets_the_rest() -> None:
     assert "application_name=mine" in dsn
     assert "connect_timeout=3" in dsn
     assert "keepalives_idle" in dsn
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: calls.publish("t", 1, delay=3), "delay is 3: give a timedelta"),
+        (lambda: calls.publish("t", 1, deliver_after=datetime(2030, 1, 1)), "a time zone"),  # noqa: DTZ001
+        (lambda: calls.publish("t", 1, key=7), "key is 7: give a text"),
+        (lambda: calls.publish_many("t", [1], delays=[3]), "delays is 3: give a timedelta"),
+        (lambda: calls.nack("q", 1, "t", delay=3), "delay is 3: give a timedelta"),
+        (lambda: calls.extend("q", 1, "t", 3), "extension is 3: give a timedelta"),
+        (lambda: calls.consume_batch("q", "t", 30, 1), "claim_for is 30: give a timedelta"),
+        (lambda: calls.create_queue("q", retry_base=3), "retry_base is 3: give a timedelta"),
+        (lambda: calls.create_queue("q", ordering="lifo"), "choose one of 'standard', 'fifo'"),
+        (lambda: calls.create_queue("q", start_at=datetime(2030, 1, 1)), "a time zone"),  # noqa: DTZ001
+        (lambda: payload_list("abc"), "the payloads are a str: give a list"),
+        (lambda: payload_list({"a": 1}), "the payloads are a dict: give a list"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_before_anything_is_sent(
+    call: Callable[[], object], told: str
+) -> None:
+    with pytest.raises(errors.InvalidArgument, match=told):
+        call()
+
+
+class _Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_a_failure_may_be_told_by_its_exception() -> None:
+    assert reason(ValueError("no stock")) == "ValueError: no stock"
+    assert reason("nul \0") == "nul \\0"
+    assert reason(_Unprintable()) == "_Unprintable"
+    assert reason(None) is None
+    assert "ValueError: x" in calls.bury("q", 1, "t", error=ValueError("x")).parameters

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.errors import InvalidSetting
-from penstock.settings import Settings
+from penstock.settings import Settings, SettingsOptions
 
 
 def test_nothing_set_means_defaults() -> None:
@@ -103,3 +105,22 @@ def test_patience_may_be_none_but_not_negative():
     assert Settings.load({"PENSTOCK_RETRY_FOR": "0"}).retry_for == timedelta(0)
     with pytest.raises(InvalidSetting, match="retry_for"):
         Settings.load({"PENSTOCK_RETRY_FOR": "-1"})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"retry_for": 3}, "retry_for is 3: give a timedelta"),
+        ({"heartbeat": 5.0}, "heartbeat is 5.0: give a timedelta"),
+        ({"pool_size": "many"}, "pool_size is 'many': a whole number"),
+        ({"pool": 3}, "there are application_name, .*pool_size"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_says_what_is_needed(given: Any, told: str) -> None:
+    with pytest.raises(InvalidSetting, match=told):
+        Settings.load({}, **given)
+
+
+def test_type_checkers_know_every_setting() -> None:
+    known = ["dsn", *SettingsOptions.__annotations__]
+    assert known == [field.name for field in fields(Settings)]

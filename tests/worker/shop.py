@@ -28,6 +28,8 @@ async def bill(message: Any) -> None:
             await asyncio.sleep(0.01)
     elif message.payload == "hang":
         await asyncio.Event().wait()
+    elif message.payload == "fail":
+        raise LookupError("nothing of the sort")
     _note(f"ended {message.id}")
 
 

@@ -206,3 +206,17 @@ def test_watch_starts_the_worker_again_when_a_file_changes(
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("words", [(), ("--traces",)])
+def test_where_a_handler_failed_is_shown_to_those_who_ask(
+    shop: Shop, db: Db, words: tuple[str, ...]
+) -> None:
+    process = shop.start(*words)
+    publish(db, "fail")
+    eventually(lambda: shop.count("began"))
+    eventually(lambda: states(db)["pending"] + states(db)["dead"] == 1)
+    process.send_signal(signal.SIGTERM)
+    _, shown = process.communicate(timeout=PATIENCE_SECONDS)
+    assert "error_kind=LookupError" in shown
+    assert ("nothing of the sort" in shown) == bool(words)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import penstock
 from penstock import Dead, Retry, Worker
 from penstock.errors import InvalidSetting
 from tests.worker.play import dead_letters, states, until, working
@@ -228,11 +229,11 @@ async def test_no_more_handlers_run_than_the_concurrency_allows(mq: Client, db: 
 )
 def test_an_option_that_can_not_be_used_is_told_at_once(options: dict[str, Any], problem: str):
     with pytest.raises(InvalidSetting, match=problem):
-        Worker(None).handler("billing", **options)
+        Worker(penstock.connect()).handler("billing", **options)
 
 
 def test_a_handler_must_fit_its_way_of_running():
-    worker = Worker(None)
+    worker = Worker(penstock.connect())
     with pytest.raises(InvalidSetting, match="must be `async def`"):
         worker.handler("a", transactional=True)(in_process)
     with pytest.raises(InvalidSetting, match="top of a module"):

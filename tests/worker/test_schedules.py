@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import penstock
 from penstock import Worker
 from penstock.client import calls
 from penstock.errors import InvalidSetting
@@ -113,7 +114,7 @@ def test_a_name_is_the_same_in_every_process_and_another_for_another_schedule():
 )
 def test_a_schedule_that_can_not_be_is_told_at_once(given: dict[str, Any], problem: str):
     with pytest.raises(InvalidSetting, match=problem):
-        Worker(None).schedule(topic="orders", payload={}, name="nightly", **given)
+        Worker(penstock.connect()).schedule(topic="orders", payload={}, name="nightly", **given)
 
 
 # On a database

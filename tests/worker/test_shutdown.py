@@ -49,7 +49,8 @@ async def test_what_waits_is_released_and_what_runs_may_finish(mq: Client, db: D
     worker.ask_to_stop()
     await until(lambda: heard.named("message.released"))
     assert worker.status().state == "stopping"
-    assert states(db)["claimed"] == 2
+    # In one call or in several: a claim that was under way may bring more to release.
+    await until(lambda: states(db)["claimed"] == 2)
     go_on.set()
     await running
     assert states(db) == {"pending": 5, "claimed": 0, "done": 4, "dead": 0}

@@ -15,13 +15,27 @@ begin
     select * into v_position from penstock_data.position_of(v_queue_id);
     return least(
         (select min(s.visible_at)
-         from unnest(coalesce(v_position.levels, '{0}')) as level(priority)
+         from penstock_data.level_places(v_position) level
          cross join lateral (
              select s.visible_at from penstock_data.scheduled s
              where s.queue_id = v_queue_id and s.priority = level.priority and s.rank is null
-             order by s.visible_at limit 1) s),
-        (select v_now from penstock_data.scheduled s where s.queue_id = v_queue_id and s.rank is not null limit 1),
-        (select c.deadline from penstock_data.claims c where c.queue_id = v_queue_id and c.deadline > '-infinity' order by c.deadline limit 1),
+               and (s.visible_at, s.message_id) > (level.floor, level.floor_id)
+             order by s.visible_at, s.message_id limit 1) s),
+        (select v_now
+         from penstock_data.level_places(v_position) level
+         cross join lateral (
+             select from penstock_data.scheduled s
+             where s.queue_id = v_queue_id and s.priority = level.priority and s.rank is not null
+               and (s.rank, s.message_id) > (level.turn, level.turn_id)
+             order by s.rank, s.message_id limit 1) s
+         limit 1),
+        -- What was given back and no claim has seen yet, wherever its place is.
+        (select min(s.visible_at) from penstock_data.scheduled s
+         where s.queue_id = v_queue_id and s.xid >= pg_snapshot_xmax(v_position.flagged_from)),
+        (select min(s.visible_at) from penstock_data.scheduled s
+         where s.queue_id = v_queue_id and s.xid = any (penstock_data.open_xids(v_position.flagged_from))),
+        (select c.deadline from penstock_data.claims c
+         where c.queue_id = v_queue_id and c.deadline > '-infinity' and c.deadline >= v_position.floor order by c.deadline limit 1),
         -- fifo: a lane whose head is finished, which the next claim will learn from the receipt.
         (select v_now from penstock_data.receipts r
          where v_position.receipts_from is not null and r.queue_id = v_queue_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shlex
 import sys
@@ -44,6 +45,10 @@ def worker(
     watch: Annotated[
         bool, typer.Option("--watch", help="Start again whenever a Python file here changes.")
     ] = False,
+    traces: Annotated[
+        bool,
+        typer.Option("--traces", help="Show where handlers failed; traces may quote payloads."),
+    ] = False,
 ) -> None:
     """Run a worker: its handlers and schedules, until SIGTERM or Ctrl-C.
 
@@ -57,11 +62,13 @@ def worker(
         # The module's own connect() finds it there, as do the processes of its handlers.
         os.environ[variable("dsn")] = session.settings.dsn
     if watch:
-        _watch(target, grace, json=session.output.json)
+        _watch(target, grace, json=session.output.json, traces=traces)
         return
     found = find_worker(target)
     if grace is not None:
         found.grace = grace
+    if traces:
+        logging.getLogger("penstock.worker").setLevel(logging.DEBUG)
     with status_line.logging_to(session.output):
         asyncio.run(status_line.run_shown(found, session.output))
     _leave(found)
@@ -83,13 +90,14 @@ def _threads_left() -> bool:
     return any(each.name.startswith(ours) and each.is_alive() for each in threading.enumerate())
 
 
-def _watch(target: str, grace: timedelta | None, *, json: bool) -> None:
+def _watch(target: str, grace: timedelta | None, *, json: bool, traces: bool) -> None:
     try:
         from watchfiles import PythonFilter, run_process
     except ImportError:
         raise typer.BadParameter(_WATCH_ADVICE) from None
     words = [sys.executable, "-m", "penstock.cli", "worker", target]
     words += ["--json"] if json else []
+    words += ["--traces"] if traces else []
     words += [] if grace is None else ["--grace", f"{grace.total_seconds():g}s"]
     run_process(
         Path.cwd(),

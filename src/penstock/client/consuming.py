@@ -63,6 +63,10 @@ class Options:
             )
         for name in ("polling_interval", "claim_for", "max_polling_interval"):
             span: timedelta | None = getattr(self, name)
+            if span is not None and not isinstance(span, timedelta):
+                raise InvalidSetting(
+                    f"{name} is {span!r}: give a timedelta, such as timedelta(seconds=3)"
+                )
             if span is not None and span <= timedelta(0):
                 raise InvalidSetting(f"{name} is {span}: choose more than 0 seconds")
 

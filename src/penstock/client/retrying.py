@@ -58,8 +58,12 @@ class Fault:
 
 def classify(problem: Exception, *, sent: bool = True) -> Fault:
     """The meaning of what a driver or pool raised; `sent`: a server may have got the call."""
-    if isinstance(problem, PoolTimeout | TooManyRequests | PoolClosed):
+    if isinstance(problem, PoolClosed):
+        return Fault(Kind.UNREACHABLE, errors.ClientClosed("the client was closed meanwhile"))
+    if isinstance(problem, PoolTimeout | TooManyRequests):
         return Fault(Kind.UNREACHABLE, _no_connection(problem))
+    if isinstance(problem, errors.ClientClosed):
+        return Fault(Kind.UNREACHABLE, problem)
     if isinstance(problem, errors.PenstockError):
         return Fault(_kind(problem, sent=sent), problem)
     if isinstance(problem, psycopg.Error):
@@ -72,7 +76,8 @@ def may_repeat(fault: Fault, repeat: Repeat) -> bool:
     """Whether sending the call again can do no harm, and may help."""
     match fault.kind:
         case Kind.UNREACHABLE:
-            return not isinstance(fault.error.__cause__, PoolClosed)
+            # A client that is closed stays so.
+            return not isinstance(fault.error, errors.ClientClosed)
         case Kind.CONNECTION_LOST:
             return repeat is Repeat.ALWAYS
         case Kind.SERIALIZATION | Kind.DEADLOCK | Kind.LOCK_TIMEOUT | Kind.STANDBY:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from enum import StrEnum
+
 T = TypeVar("T")
+E = TypeVar("E", bound="StrEnum")
+
+# A dead letter's error is read by a person, so a page of it is enough.
+LONGEST_ERROR = 2000
 
 
 def each(value: T | Sequence[T] | None) -> list[T] | None:
@@ -19,9 +28,77 @@ def each(value: T | Sequence[T] | None) -> list[T] | None:
     return list(value)
 
 
+def payload_list(payloads: Iterable[Any]) -> list[Any]:
+    """The payloads of many messages; a single one, taken for many, is refused."""
+    if isinstance(payloads, str | bytes | dict):
+        raise InvalidArgument(
+            f"the payloads are a {type(payloads).__name__}: give a list of them, or publish() one"
+        )
+    return list(payloads)
+
+
 def refuse(
     name: str, value: object, other: str, other_value: object, reason: str = "choose one of them"
 ) -> None:
     """Raise if both options were given."""
     if value is not None and other_value is not None:
         raise InvalidArgument(f"{name}= and {other}= can't go together: {reason}")
+
+
+def duration(name: str, value: timedelta | None) -> timedelta | None:
+    """The duration itself; a bare number is refused, for nobody knows its unit."""
+    if value is not None and not isinstance(value, timedelta):
+        raise InvalidArgument(
+            f"{name} is {value!r}: give a timedelta, such as timedelta(seconds=3)"
+        )
+    return value
+
+
+def moment(name: str, value: datetime | None) -> datetime | None:
+    """The moment itself; without a time zone it would be another one on every server."""
+    given: object = value
+    if given is not None and (not isinstance(given, datetime) or given.tzinfo is None):
+        raise InvalidArgument(
+            f"{name} is {value!r}: give a datetime with a time zone, such as datetime.now(UTC)"
+        )
+    return value
+
+
+def text(name: str, value: str | None) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"{name} is {value!r}: give a text, such as str(…)")
+    return value
+
+
+def choice(name: str, kind: type[E], value: E | str | None) -> str | None:
+    """One of a closed set, by its word."""
+    if value is None:
+        return None
+    try:
+        return kind(value).value
+    except ValueError:
+        words = ", ".join(repr(member.value) for member in kind)
+        raise InvalidArgument(f"{name} is {value!r}: choose one of {words}") from None
+
+
+def reason(error: str | BaseException | None) -> str | None:
+    """Why a message failed, as a dead letter shows it."""
+    if error is None:
+        return None
+    return described(error) if isinstance(error, BaseException) else storable(str(error))
+
+
+def described(problem: BaseException) -> str:
+    """Type and message of an error."""
+    kind = type(problem).__qualname__
+    try:
+        told = str(problem)
+    except Exception:  # noqa: BLE001 - an error that can't even be printed is still an error
+        told = ""
+    return storable(f"{kind}: {told}" if told else kind)
+
+
+def storable(written: str) -> str:
+    """Text that PostgreSQL takes: it has no U+0000, and half a surrogate pair can't be sent."""
+    clean = written.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+    return clean if len(clean) <= LONGEST_ERROR else clean[: LONGEST_ERROR - 1] + "…"

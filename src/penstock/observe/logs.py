@@ -87,8 +87,13 @@ def _write_lines(level: int) -> None:
 
 
 def _sentence(fields: dict[str, Any]) -> str:
-    rest = " ".join(f"{name}={value}" for name, value in fields.items() if name != "name")
+    rest = " ".join(f"{name}={_short(value)}" for name, value in fields.items() if name != "name")
     return f"{fields['name']} {rest}".rstrip()
+
+
+def _short(value: Any) -> Any:
+    # Of a duration nobody reads more than the microseconds.
+    return f"{value:.6f}" if isinstance(value, float) else value
 
 
 def _as_line(fields: dict[str, Any]) -> dict[str, Any]:

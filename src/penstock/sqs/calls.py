@@ -13,20 +13,31 @@ if TYPE_CHECKING:
 
 # Done twice, these would leave a trace of the first time.
 _ONCE = frozenset({"SendMessage", "SendMessageBatch", "StartMessageMoveTask"})
+# One text each: a driver's array of texts would escape and unescape every character twice.
+_INVOKE = """\
+select answer::text from pgqs.invoke_many(
+    %s,
+    array(select jsonb_array_elements(%s::text::jsonb)),
+    array(select jsonb_array_elements(%s::text::jsonb))
+) as answer"""
 
 
 def invoke_many(action: str, asks: Sequence[Ask]) -> Call[list[bytes]]:
     """Carry out one action for each ask; a refused one answers {"__error": …}."""
     return Call(
-        "select answer::text from pgqs.invoke_many(%s, %s::jsonb[], %s::jsonb[]) as answer",
+        _INVOKE,
         (
             action,
-            [ask.request.decode() for ask in asks],
-            [ask.context.decode() for ask in asks],
+            _array([ask.request for ask in asks]),
+            _array([ask.context for ask in asks]),
         ),
         _texts,
         Repeat.BEFORE_SENDING if action in _ONCE else Repeat.ALWAYS,
     )
+
+
+def _array(texts: Sequence[bytes]) -> str:
+    return f"[{b','.join(texts).decode()}]"
 
 
 def _texts(rows: Sequence[Sequence[Any]]) -> list[bytes]:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from penstock.client import calls
 from penstock.errors import PenstockError
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 Gone = Callable[[], Awaitable[None]]
 """Returns when the client has hung up."""
 
-# A poll lasts 20 s at most, and is registered anew whenever its queue is looked at.
-_REGISTERED = timedelta(seconds=30)
 _SHORTEST_LOOK = 1.0
 _LONGEST_LOOK = 20.0
 _LOOKS_PER_SECOND = 20
@@ -55,6 +54,8 @@ class _Group:
     queue: QueueId
     polls: deque[_Poll] = field(default_factory=deque)
     wake: Callable[[], None] = lambda: None
+    token: str = field(default_factory=lambda: f"sqs poll {uuid4()}")
+    """Whose waiting it is: receives of others don't end it."""
 
     def open(self) -> int:
         """Drop those that are done from the front; say how many may be left."""
@@ -139,9 +140,11 @@ class Polls:
                 group.wake = watch.wake
                 while group.open() and not self._stopping:
                     await self._client.run(
-                        calls.start_waiting(group.queue.engine_name, _REGISTERED)
+                        calls.start_waiting(
+                            group.queue.engine_name, timedelta(seconds=2 * self._rest), group.token
+                        )
                     )
-                    # What a claim finds ends the registration, so look until there is nothing.
+                    # Publishers notify once; look until there is nothing before sleeping again.
                     if not await self._hand_out(group) and group.open():
                         await watch.wait(await self._pause(group))
         except (PenstockError, Fault) as problem:
@@ -151,10 +154,14 @@ class Polls:
             del self._groups[group.queue]
             self._end(group, None)
 
+    @property
+    def _rest(self) -> float:
+        """The longest time between two looks at a queue; publishers notify for twice as long."""
+        return min(_LONGEST_LOOK, max(_SHORTEST_LOOK, len(self._groups) / _LOOKS_PER_SECOND))
+
     async def _pause(self, group: _Group) -> float:
-        longest = min(_LONGEST_LOOK, max(_SHORTEST_LOOK, len(self._groups) / _LOOKS_PER_SECOND))
         due = await self._client.run(calls.next_visible_in(group.queue.engine_name))
-        return longest if due is None else max(0.0, min(longest, due.total_seconds()))
+        return self._rest if due is None else max(0.0, min(self._rest, due.total_seconds()))
 
     async def _hand_out(self, group: _Group) -> bool:
         """Claim for the polls, oldest first, until a claim is empty; true: something was found."""

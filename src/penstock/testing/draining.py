@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client import calls
 from penstock.observe.events import Event, Name, subscribe
+from penstock.worker.opening import opened
 from penstock.worker.station import Station
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ async def drain(worker: Worker, *, clock: Clock | None = None, at_most: int = 10
     """
     heard: list[Event] = []
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(worker._client_opened())  # noqa: SLF001
+        await stack.enter_async_context(opened(worker.client, worker.name, asyncio.Event()))
         stations = [
             await stack.enter_async_context(_station(worker, index))
             for index in range(len(worker.handlers))

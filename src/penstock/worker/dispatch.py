@@ -136,6 +136,7 @@ class Dispatcher:
     async def _within(self, message: Any, record: ClaimedMessage) -> Outcome:
         assert self._timeout is not None
         seconds = self._timeout.total_seconds()
+        await self._invoke.prepare()
         try:
             async with asyncio.timeout(seconds) as limit:
                 return await self._invoke(message, record)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client import calls
 from penstock.client.consuming import Mode
 from penstock.client.listening import Reach
-from penstock.errors import PenstockError, WorkerGaveUp
+from penstock.errors import ClientClosed, PenstockError, WorkerGaveUp
 from penstock.worker.rhythm import Load, error_pause, idle_pause, wanted
 
 if TYPE_CHECKING:
@@ -51,17 +51,21 @@ class Fetcher:
         self._deliver = deliver
         self._tell_failure = failed
         self._nudged = asyncio.Event()
-        self._key_free = asyncio.Event()
+        self._changed = asyncio.Event()
         self._idle_looks = 0
         self._failures = 0
         self._claiming: asyncio.Future[list[ClaimedMessage]] | None = None
         self.trouble: str | None = None
 
-    def finished(self, *, keyed: bool = False) -> None:
-        """Something has ended: there may be room, and the next message of its key may be free."""
+    def finished(self, *, look_again: bool = False) -> None:
+        """Something has ended, so there may be room.
+
+        `look_again`: the queue itself has changed.  A key's next message may be free, or a retry
+        may be due before the sleep would end.
+        """
         self._nudged.set()
-        if keyed:
-            self._key_free.set()
+        if look_again:
+            self._changed.set()
 
     async def run(self) -> None:
         """Ends by cancellation, or after `max_queue_retries` failures in a row."""
@@ -107,7 +111,7 @@ class Fetcher:
             await self._handler.gate()
         count = wanted(self._options, self._load())
         self._nudged.clear()
-        self._key_free.clear()
+        self._changed.clear()
         if count == 0:
             await self._nudged.wait()
             return
@@ -167,7 +171,7 @@ class Fetcher:
 
     async def _nap(self, watch: Any, seconds: float) -> bool:
         """Sleep; True when something woke us: the database, or the end of a key's message."""
-        naps = [asyncio.ensure_future(self._key_free.wait())]
+        naps = [asyncio.ensure_future(self._changed.wait())]
         if watch is not None:
             naps.append(asyncio.ensure_future(watch.wait(seconds)))
         try:
@@ -182,6 +186,9 @@ class Fetcher:
 
     def _failed(self, problem: Exception) -> float:
         """Count a failure; returns how long to wait."""
+        if isinstance(problem, ClientClosed):
+            # Nobody will open it again under us: the worker ends, and says why.
+            raise problem
         if self._claiming is not None and self._claiming.done():
             self._claiming = None
         self._failures += 1

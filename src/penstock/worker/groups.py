@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from penstock.errors import InvalidSetting
 from penstock.worker.outcomes import Retry
+from penstock.worker.signatures import accepts, is_async
 
 Handle: TypeAlias = Callable[[Any], Awaitable[Any]]
 Filter: TypeAlias = Callable[[Any], bool]
@@ -72,6 +73,9 @@ class Group:
                 f"group {self.name!r} has a member {name!r} already: remove it first, or choose "
                 "another name"
             )
+        if not is_async(handle):
+            raise InvalidSetting(f"member {name!r} must be `async def` and take (message)")
+        accepts(handle, f"member {name!r}", ("message",))
         member = self._members[name] = Member(name, handle, filter)
         self._populated.set()
         return member

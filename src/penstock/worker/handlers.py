@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.client import calls
 from penstock.client.payloads import Codec, codec_for
-from penstock.errors import ClaimLost, InvalidSetting
+from penstock.errors import ClaimLost
+from penstock.worker import signatures
 from penstock.worker.middleware import Middleware, Next, wrapped
 from penstock.worker.options import Options, RunIn
 from penstock.worker.outcomes import ACKED, SETTLED, Outcome
@@ -47,7 +47,7 @@ class Handler:
     def kind(self) -> Kind:
         if self.options.transactional:
             return Kind.TRANSACTIONAL
-        if _is_async(self.function):
+        if signatures.is_async(self.function):
             return Kind.ASYNC
         return Kind.PROCESS if self.options.run_in is RunIn.PROCESS else Kind.THREAD
 
@@ -56,23 +56,8 @@ class Handler:
         return codec_for(self.options.payload_type)
 
     def __post_init__(self) -> None:
-        name = getattr(self.function, "__qualname__", repr(self.function))
-        if self.options.transactional and not _is_async(self.function):
-            raise InvalidSetting(
-                f"{name} is transactional, so it must be `async def` and take (message, conn)"
-            )
-        if self.kind is Kind.PROCESS and "<" in name:
-            raise InvalidSetting(
-                f"{name} can't run in a process: another process finds a function by its name, so "
-                "define it at the top of a module"
-            )
+        signatures.check(self.function, self.options)
         _ = self.codec  # a type that can't be used is told now, not at the first message
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - asked about, not called
-    )
 
 
 class Invoker(Protocol):
@@ -80,6 +65,9 @@ class Invoker(Protocol):
 
     async def __call__(self, message: Any, record: ClaimedMessage) -> Outcome:
         """Handle it; an exception is the handler's."""
+
+    async def prepare(self) -> None:
+        """Before a call whose time is limited: what should not count as the handler's time."""
 
     async def linger(self) -> None:
         """After a call that was cancelled: return when it no longer occupies its place."""
@@ -106,6 +94,9 @@ class _Async:
     async def __call__(self, message: Any, record: ClaimedMessage) -> Outcome:  # noqa: ARG002
         await self._call(message)
         return ACKED
+
+    async def prepare(self) -> None:
+        """Nothing to prepare."""
 
     async def linger(self) -> None:
         """A coroutine that was cancelled has ended."""
@@ -144,6 +135,9 @@ class _Transactional:
                 "the handler's writes were rolled back"
             )
 
+    async def prepare(self) -> None:
+        """Nothing to prepare."""
+
     async def linger(self) -> None:
         """A transaction that was cancelled has been rolled back."""
 
@@ -178,6 +172,9 @@ class _Thread:
         await wrapped(self._layers, in_thread)(message)
         return ACKED
 
+    async def prepare(self) -> None:
+        """Nothing to prepare."""
+
     async def linger(self) -> None:
         task = asyncio.current_task()
         if task in self._left_running:
@@ -204,6 +201,9 @@ class _Process:
 
         await wrapped(self._layers, in_process)(message)
         return ACKED
+
+    async def prepare(self) -> None:
+        await self._slots.prepare()
 
     async def linger(self) -> None:
         """A process that was given up has been killed."""

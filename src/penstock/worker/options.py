@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from penstock.client.consuming import Mode
 from penstock.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LARGEST_CONCURRENCY = 10_000
 _LARGEST_BATCH = 10_000
@@ -96,7 +99,26 @@ class Options:
         return min(wanted, max(self.claim_for * 0.8, self.polling_interval))
 
 
-def options_from(given: dict[str, Any]) -> Options:
+class HandlerOptions(TypedDict, total=False):
+    """What `handler()` takes, for editors and type checkers; `Options` says what each means."""
+
+    concurrency: int
+    mode: Mode | Literal["hybrid", "listen", "poll"]
+    payload_type: Any
+    batch_size: int | None
+    prefetch: int | None
+    claim_for: timedelta
+    timeout: timedelta | None
+    transactional: bool
+    run_in: RunIn | Literal["thread", "process"]
+    polling_interval: timedelta
+    max_polling_interval: timedelta | None
+    max_queue_retries: int | None
+    queue_timeout: timedelta
+    queue_error_retry_interval: timedelta
+
+
+def options_from(given: Mapping[str, Any]) -> Options:
     """Read keyword arguments, with errors that name the option."""
     known = {field.name for field in fields(Options)}
     unknown = given.keys() - known
@@ -143,7 +165,9 @@ def _check_durations(options: Options) -> None:
         if "timedelta" not in str(field.type) or value is None:
             continue
         if not isinstance(value, timedelta):
-            raise InvalidSetting(f"{field.name} is {value!r}: a timedelta is needed")
+            raise InvalidSetting(
+                f"{field.name} is {value!r}: a timedelta is needed, such as timedelta(seconds=3)"
+            )
         if value <= timedelta(0):
             raise InvalidSetting(f"{field.name} is {value}: it must be longer than nothing")
 

@@ -31,7 +31,7 @@ class Slot:
 
     async def run(self, function: Callable[..., Any], argument: Any) -> Any:
         try:
-            executor = await self._started()
+            executor = await self.started()
             return await _on(executor, function, argument)
         except asyncio.CancelledError:
             self.kill()
@@ -40,7 +40,7 @@ class Slot:
             self.kill()
             raise ProcessDied("the handler's process died before it had finished") from None
 
-    async def _started(self) -> ProcessPoolExecutor:
+    async def started(self) -> ProcessPoolExecutor:
         if self._executor is None:
             # Spawned: a fork of a process with threads and open connections can't be trusted.
             self._executor = ProcessPoolExecutor(
@@ -77,6 +77,14 @@ class Slots:
             return await slot.run(function, argument)
         finally:
             # The one used last comes first: under little load few processes are started.
+            self._free.appendleft(slot)
+
+    async def prepare(self) -> None:
+        """Start the process that comes next, so that its start is not the handler's time."""
+        slot = self._free.popleft()
+        try:
+            await slot.started()
+        finally:
             self._free.appendleft(slot)
 
     async def close(self) -> None:

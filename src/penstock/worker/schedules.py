@@ -20,6 +20,7 @@ from cronsim import CronSim, CronSimError
 
 from penstock.client import calls
 from penstock.client.calls import Call
+from penstock.client.payloads import encode
 from penstock.client.rows import one, same
 from penstock.errors import InvalidSetting, PenstockError
 from penstock.observe.events import Event, Name, emit
@@ -63,6 +64,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         next(_times(self, datetime.now(UTC), backwards=False), None)
+        encode(self.payload)  # one that JSON can't hold is told now, not at the first fire
 
     def dedupe_key(self, fire_at: datetime) -> str:
         return f"schedule:{self.name}:{fire_at.astimezone(UTC).isoformat()}"

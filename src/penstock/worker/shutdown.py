@@ -15,7 +15,7 @@ import asyncio
 import signal
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -70,7 +70,7 @@ async def stop_at_once(stations: Sequence[Station], loops: Sequence[asyncio.Task
         await station.settler.give_up()
 
 
-async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
     """Cancel loops and wait for their end."""
     for task in tasks:
         task.cancel()

@@ -201,7 +201,9 @@ class Station:
             emit(Event(Name.MESSAGE_ACKED, queue=self.queue, count=len(kept)))
         elif kept and outcome.verdict is Verdict.RELEASE:
             emit(Event(Name.MESSAGE_RELEASED, queue=self.queue, count=len(kept)))
-        self.fetcher.finished(keyed=any(held.message.key is not None for held in batch))
+        came_back = outcome.verdict in (Verdict.RETRY, Verdict.BY_HANDLER)
+        keyed = any(held.message.key is not None for held in batch)
+        self.fetcher.finished(look_again=came_back or keyed)
 
     def _count(self, held: Held, outcome: Outcome) -> None:
         match outcome.verdict:

@@ -34,6 +34,8 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class HandlerStatus:
+    """One queue in a worker: what is in its hands, and what became of the rest."""
+
     queue: str
     running: int
     waiting: int
@@ -52,6 +54,8 @@ class HandlerStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
+    """A worker at one moment, with every queue that it serves."""
+
     name: str
     state: State
     handlers: tuple[HandlerStatus, ...] = field(default=())

@@ -6,28 +6,25 @@ import asyncio
 import os
 import signal as signals_module
 import socket
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from penstock.client.retrying import backoff
-from penstock.errors import (
-    DatabaseUnavailable,
-    EngineError,
-    InvalidSetting,
-    WorkerGaveUp,
-)
+from penstock.client._async.client import Client
+from penstock.client.values import duration
+from penstock.errors import InvalidSetting, WorkerGaveUp
 from penstock.observe.events import Event, Name, emit
 from penstock.worker import shutdown
 from penstock.worker.handlers import Handler
-from penstock.worker.options import options_from
+from penstock.worker.opening import opened
+from penstock.worker.options import HandlerOptions, options_from
 from penstock.worker.schedules import Missed, Schedule, Scheduler, schedule_named
 from penstock.worker.station import Station
 from penstock.worker.status import State, WorkerStatus
 from penstock.worker.upkeep import keep_up
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.worker.groups import Group
     from penstock.worker.middleware import Middleware
@@ -40,14 +37,20 @@ class Worker:
 
     def __init__(
         self,
-        client: Any,
+        client: Client,
         *,
         name: str | None = None,
         grace: timedelta = timedelta(seconds=30),
         middleware: Sequence[Middleware] = (),
     ) -> None:
+        if not isinstance(client, Client):
+            raise InvalidSetting(
+                f"a worker needs a client of penstock.connect(), not {client!r}; that of "
+                "penstock.sync can't be used: a plain function may be a handler all the same"
+            )
         self.client = client
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        duration("grace", grace)
         self.grace = grace
         self._layers = tuple(middleware)
         self._handlers: dict[str, Handler] = {}
@@ -63,8 +66,12 @@ class Worker:
 
     # What it does
 
-    def handler(self, queue: str, **options: Any) -> Callable[[F], F]:
+    def handler(self, queue: str, **options: Unpack[HandlerOptions]) -> Callable[[F], F]:
         """Register the decorated function for a queue; `Options` lists what can be chosen."""
+        if not isinstance(queue, str):
+            raise InvalidSetting(
+                f'a handler needs the name of its queue, not {queue!r}: @worker.handler("billing")'
+            )
         chosen = options_from(options)
 
         def register(function: F) -> F:
@@ -73,7 +80,7 @@ class Worker:
 
         return register
 
-    def add_group(self, group: Group, **options: Any) -> Group:
+    def add_group(self, group: Group, **options: Unpack[HandlerOptions]) -> Group:
         """Serve a consumer group's queue with its members."""
         self._add(Handler(group.queue, group.handle, options_from(options), group.populated))
         return group
@@ -131,7 +138,7 @@ class Worker:
             with ExitStack() as stack:
                 if signals:
                     stack.enter_context(shutdown.signals(self._signalled))
-                async with self._client_opened() as is_open:
+                async with opened(self.client, self.name, self._stop_asked) as is_open:
                     if is_open:
                         await self._serve()
         finally:
@@ -164,45 +171,6 @@ class Worker:
         if self._stop_asked.is_set():
             self.stopped_by = signals_module.Signals(number)
         self.ask_to_stop(at_once=self._stop_asked.is_set())
-
-    @asynccontextmanager
-    async def _client_opened(self) -> AsyncIterator[bool]:
-        """Open the client, waiting for its database if need be; one opened by others stays open."""
-        if self.client.database.is_open:
-            yield True
-            return
-        opening = asyncio.create_task(self._open_patiently())
-        asked = asyncio.create_task(self._stop_asked.wait())
-        await asyncio.wait([opening, asked], return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
-        if not opening.done():
-            await shutdown.end([opening])
-            yield False
-            return
-        try:
-            opening.result()
-            yield True
-        finally:
-            await self.client.close()
-
-    async def _open_patiently(self) -> None:
-        attempt = 0
-        while True:
-            try:
-                await self.client.open()
-            except (DatabaseUnavailable, EngineError) as problem:
-                attempt += 1
-                emit(
-                    Event(
-                        Name.CALL_FAILED,
-                        worker=self.name,
-                        attempt=attempt,
-                        error_kind=type(problem).__name__,
-                    )
-                )
-                await asyncio.sleep(backoff(attempt))
-            else:
-                return
 
     async def _serve(self) -> None:
         self._stations = [
@@ -248,12 +216,14 @@ class Worker:
         emit(Event(Name.WORKER_STOPPING, worker=self.name))
         orderly = asyncio.create_task(shutdown.stop_in_order(self._stations, loops, self.grace))
         hurry = asyncio.create_task(self._stop_now.wait())
-        await asyncio.wait([orderly, hurry], return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        if orderly.done():
+        try:
+            await asyncio.wait([orderly, hurry], return_when=asyncio.FIRST_COMPLETED)
+            in_order = orderly.done()
+        finally:
+            await shutdown.end([orderly, hurry])
+        if in_order:
             orderly.result()
         else:
-            await shutdown.end([orderly])
             await shutdown.stop_at_once(self._stations, loops)
 
     async def _close_invokers(self) -> None:

@@ -72,6 +72,10 @@ async def test_a_client_that_is_not_open_says_so(database: Database) -> None:
     mq = connect(database.dsn)
     with pytest.raises(errors.DatabaseUnavailable, match="not open"):
         await mq.list_topics()
+    with pytest.raises(errors.ClientClosed):  # at once, although other troubles are waited for
+        await mq.publish_stream("orders", [1])
+    with pytest.raises(errors.ClientClosed):
+        await mq.consume("billing", mode="poll").get()
     await mq.open()
     await mq.open()
     assert mq.database.is_open
@@ -95,7 +99,9 @@ async def test_settings_are_taken_whole_or_by_name(database: Database) -> None:
     async with connect(database.dsn, application_name="till") as mq, mq.transaction() as connection:
         assert connection.info.get_parameters()["application_name"] == "till"
     with pytest.raises(errors.InvalidSetting, match="pool_sise"):
-        connect(database.dsn, pool_sise=3)
+        connect(database.dsn, pool_sise=3)  # type: ignore[call-arg]
+    with pytest.raises(errors.InvalidSetting, match="leave out"):
+        connect(database.dsn, settings=settings)
 
 
 async def test_closing_ends_every_connection(

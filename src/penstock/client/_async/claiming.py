@@ -90,7 +90,7 @@ class Claiming(Core):
         token: str,
         *,
         delay: timedelta | None = None,
-        error: str | None = None,
+        error: str | BaseException | None = None,
         connection: Any = None,
     ) -> list[MessageId]:
         """Failed, all of them."""
@@ -123,7 +123,7 @@ class Claiming(Core):
         message_id: int,
         token: str,
         *,
-        error: str | None = None,
+        error: str | BaseException | None = None,
         connection: Any = None,
     ) -> bool:
         """Hopeless: to the dead letters, whatever its attempts."""

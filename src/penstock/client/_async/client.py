@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from penstock.client._async.administration import Administration
 from penstock.client._async.claiming import Claiming
@@ -10,20 +10,25 @@ from penstock.client._async.consuming import Consuming
 from penstock.client._async.publishing import Publishing
 from penstock.client._async.replies import Replies
 from penstock.client._async.viewing import Viewing
-from penstock.settings import Settings
+from penstock.errors import InvalidSetting
+from penstock.settings import Settings, SettingsOptions
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 
-def connect(dsn: str | None = None, *, settings: Settings | None = None, **options: Any) -> Client:
+def connect(
+    dsn: str | None = None, *, settings: Settings | None = None, **options: Unpack[SettingsOptions]
+) -> Client:
     """A client of the database: `async with penstock.connect() as mq`.
 
     Without a DSN, here or in PENSTOCK_DSN, an embedded PostgreSQL is used.  `options` are fields of
-    `Settings`.
+    `Settings`, or give those whole.
     """
     if settings is None:
         settings = Settings.load(dsn=dsn, **options)
+    elif dsn is not None or options:
+        raise InvalidSetting("settings= is all there is: leave out the DSN and other options")
     return Client(settings)
 
 

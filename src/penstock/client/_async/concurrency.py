@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
-__all__ = ["Background", "Doorbell", "Event", "Lock", "monotonic", "sleep"]
+__all__ = ["Background", "Doorbell", "Event", "Lock", "home", "monotonic", "sleep"]
 
 Lock = asyncio.Lock
 monotonic = time.monotonic
 sleep = asyncio.sleep
+home = asyncio.get_running_loop
 
 
 class Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from penstock import errors
 from penstock.client import liveness
+from penstock.client._async.concurrency import home
 from penstock.client.iterating import in_thread_async
 from penstock.client.preparing import prepare
 
@@ -36,8 +38,11 @@ class Connections:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._closing = ExitStack()
+        # A program that ends without closing leaves the embedded server all the same.
+        weakref.finalize(self, self._closing.close)
         self._durable: Pool | None = None
         self._claims: Pool | None = None
+        self._home: object = None
         self._unconfirmed: set[int] = set()
         self.patience = min(_PATIENCE, settings.connect_timeout.total_seconds())
         """Seconds that one attempt to borrow a connection may take."""
@@ -49,16 +54,17 @@ class Connections:
 
     @property
     def durable(self) -> Pool:
-        return _opened(self._durable)
+        return self._opened(self._durable)
 
     @property
     def claims(self) -> Pool:
-        return _opened(self._claims)
+        return self._opened(self._claims)
 
     async def open(self) -> None:
         """Find the server, see that its engine fits, and open the pools."""
         if self._durable is not None:
             return
+        self._home = home()
         try:
             self.dsn = await in_thread_async(partial(prepare, self._settings, self._closing))
             self._durable = self._pool(self._settings.pool_size, self._configure)
@@ -73,14 +79,18 @@ class Connections:
         """Close every connection, and leave the embedded server."""
         pools = (self._durable, self._claims)
         self._durable = self._claims = None
-        for pool in pools:
-            if pool is not None:
-                await pool.close()
-        await in_thread_async(self._closing.close)
+        try:
+            if any(pools):
+                self._require_home()
+            for pool in pools:
+                if pool is not None:
+                    await pool.close()
+        finally:
+            await in_thread_async(self._closing.close)
 
     async def dedicated(self) -> AsyncConnection[Any]:
         """A connection outside the pools, which the caller closes."""
-        _opened(self._durable)
+        self._opened(self._durable)
         assert self.dsn is not None
         with errors.translated():
             return await AsyncConnection.connect(self.dsn, **self._options())
@@ -93,6 +103,21 @@ class Connections:
                 "the wait for the synchronous standby was cut short: the call was carried out on "
                 "this server, but a fail-over may lose it.\n"
                 "Look at the standby (pg_stat_replication) before you rely on it."
+            )
+
+    def _opened(self, pool: Pool | None) -> Pool:
+        if pool is None:
+            raise errors.ClientClosed(
+                "the client is not open: use `async with connect() as mq`, or `await mq.open()`"
+            )
+        self._require_home()
+        return pool
+
+    def _require_home(self) -> None:
+        if home() is not self._home:
+            raise errors.ClientClosed(
+                "the client was opened in another event loop, and its connections belong to that: "
+                "open, use and close it within one asyncio.run()"
             )
 
     def _pool(self, size: int, configure: Any) -> Pool:
@@ -127,14 +152,6 @@ class Connections:
     def _notice(self, connection: int, diagnosis: Diagnostic) -> None:
         if diagnosis.source_function == _STANDBY_WAIT:
             self._unconfirmed.add(connection)
-
-
-def _opened(pool: Pool | None) -> Pool:
-    if pool is None:
-        raise errors.DatabaseUnavailable(
-            "the client is not open: use `async with connect() as mq`, or `await mq.open()`"
-        )
-    return pool
 
 
 async def _check(connection: AsyncConnection[Any]) -> None:

@@ -6,6 +6,7 @@ while he waits loses nothing that was just claimed.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from penstock.client._async.concurrency import Background, Lock, monotonic
@@ -44,10 +45,15 @@ class Consumer(Generic[P]):
         self._lock = Lock()
         self._opened = self._closed = False
 
-    async def get(self, timeout: float | None = None) -> Message[P] | None:  # noqa: ASYNC109
-        """The next message; None when none came within the seconds, or the consumer was closed."""
+    async def get(self, timeout: timedelta | float | None = None) -> Message[P] | None:  # noqa: ASYNC109
+        """The next message; None when none came in time, or the consumer was closed.
+
+        A bare number is seconds.
+        """
         await self.open()
         feeder = self._feeder
+        if isinstance(timeout, timedelta):
+            timeout = timeout.total_seconds()
         end = None if timeout is None else monotonic() + timeout
         while not self._closed:
             if (message := self._take()) is not None:

@@ -12,6 +12,7 @@ from penstock.client.consuming import Mode, Options
 from penstock.client.holding import Holding
 from penstock.client.listening import Reach
 from penstock.errors import (
+    ClientClosed,
     Conflict,
     DatabaseUnavailable,
     OutcomeUnknown,
@@ -96,6 +97,8 @@ class Feeder(Generic[P]):
             try:
                 await self._step()
                 self._failures = 0
+            except ClientClosed:
+                raise
             except _PASSING as error:
                 self._failures += 1
                 if self._failures == self._options.give_up_after:

@@ -91,7 +91,7 @@ class Message(Generic[P]):
     async def nack(
         self,
         delay: timedelta | None = None,
-        error: str | None = None,
+        error: str | BaseException | None = None,
         *,
         connection: Any = None,
     ) -> bool:
@@ -108,7 +108,9 @@ class Message(Generic[P]):
             Name.MESSAGE_RELEASED, held=await self._database.run(call, connection=connection)
         )
 
-    async def bury(self, error: str | None = None, *, connection: Any = None) -> bool:
+    async def bury(
+        self, error: str | BaseException | None = None, *, connection: Any = None
+    ) -> bool:
         """Hopeless: to the dead letters, whatever its attempts."""
         call = calls.bury(self.queue, self.id, self.token, error=error)
         return self._told(

@@ -10,7 +10,7 @@ from penstock.client import calls, staging
 from penstock.client._async.concurrency import monotonic, sleep
 from penstock.client._async.core import Core
 from penstock.client.iterating import batches_async
-from penstock.client.values import each, refuse
+from penstock.client.values import duration, each, payload_list, refuse
 from penstock.models import Published, PublishedMany
 from penstock.observe import Event, Name, emit, spans
 
@@ -57,6 +57,7 @@ class Publishing(Core):
         refuse("delay", delay, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
         refuse("wait", wait, "connection", connection, "nobody sees it before you commit")
+        duration("wait", wait)
         with spans.publishing(topic) as trace:
             call = calls.publish(
                 topic,
@@ -105,7 +106,8 @@ class Publishing(Core):
         refuse("delays", delays, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
         refuse("wait", wait, "connection", connection, "nobody sees them before you commit")
-        batch = list(payloads)
+        duration("wait", wait)
+        batch = payload_list(payloads)
         with spans.publishing(topic, len(batch)) as trace:
             call = calls.publish_many(
                 topic,
@@ -170,6 +172,7 @@ class Publishing(Core):
         It looks at what is, not at what happens, so a message that was processed before the wait
         began counts like any other.  A queue whose filter keeps a message out is not waited for.
         """
+        duration("timeout", timeout)
         end = monotonic() + timeout.total_seconds()
         pause = _FIRST_LOOK
         while not await self.run(calls.all_done(topic, message_ids)):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Background", "Doorbell", "Event", "Lock", "monotonic", "sleep"]
+__all__ = ["Background", "Doorbell", "Event", "Lock", "home", "monotonic", "sleep"]
 
 _MANY_RINGS = 4096
 # A thread can't be cancelled.  One that hangs in a connection attempt ends by itself, later.
@@ -25,6 +25,11 @@ Lock = threading.Lock
 Event = threading.Event
 monotonic = time.monotonic
 sleep = time.sleep
+
+
+def home() -> object:
+    """Where a client's connections may be used: in every thread."""
+    return None
 
 
 class Doorbell:

@@ -7,6 +7,7 @@ while he waits loses nothing that was just claimed.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from penstock.client._sync.concurrency import Background, Lock, monotonic
@@ -45,10 +46,15 @@ class Consumer(Generic[P]):
         self._lock = Lock()
         self._opened = self._closed = False
 
-    def get(self, timeout: float | None = None) -> Message[P] | None:
-        """The next message; None when none came within the seconds, or the consumer was closed."""
+    def get(self, timeout: timedelta | float | None = None) -> Message[P] | None:
+        """The next message; None when none came in time, or the consumer was closed.
+
+        A bare number is seconds.
+        """
         self.open()
         feeder = self._feeder
+        if isinstance(timeout, timedelta):
+            timeout = timeout.total_seconds()
         end = None if timeout is None else monotonic() + timeout
         while not self._closed:
             if (message := self._take()) is not None:

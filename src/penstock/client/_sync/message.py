@@ -90,7 +90,7 @@ class Message(Generic[P]):
     def nack(
         self,
         delay: timedelta | None = None,
-        error: str | None = None,
+        error: str | BaseException | None = None,
         *,
         connection: Any = None,
     ) -> bool:
@@ -105,7 +105,7 @@ class Message(Generic[P]):
             Name.MESSAGE_RELEASED, held=self._database.run(call, connection=connection)
         )
 
-    def bury(self, error: str | None = None, *, connection: Any = None) -> bool:
+    def bury(self, error: str | BaseException | None = None, *, connection: Any = None) -> bool:
         """Hopeless: to the dead letters, whatever its attempts."""
         call = calls.bury(self.queue, self.id, self.token, error=error)
         return self._told(

@@ -12,6 +12,7 @@ from penstock.client._sync.core import Core
 from penstock.client._sync.message import Message
 from penstock.client._sync.temporary import TemporaryQueue
 from penstock.client.payloads import codec_for
+from penstock.client.values import duration
 from penstock.errors import NoReply
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Replies(Core):
 
         The reply has left its queue already: there is nothing to ack.
         """
+        duration("timeout", timeout)
         codec = codec_for(payload_type)
         number = uuid.uuid4().hex
         name = f"replies-{number}"

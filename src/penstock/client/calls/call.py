@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from penstock.client.values import duration
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
@@ -51,12 +53,14 @@ def to_json(value: Json) -> str:
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def whole_seconds(span: timedelta | None) -> int | None:
-    # Rounded up: a lease or a delay may last a little longer, never shorter than was asked for.
-    return None if span is None else math.ceil(span.total_seconds())
+def whole_seconds(name: str, span: timedelta | None) -> int | None:
+    # Rounded up: a claim or a delay may last a little longer, never shorter than was asked for.
+    seconds = exact_seconds(name, span)
+    return None if seconds is None else math.ceil(seconds)
 
 
-def exact_seconds(span: timedelta | None) -> float | None:
+def exact_seconds(name: str, span: timedelta | None) -> float | None:
+    span = duration(name, span)
     return None if span is None else span.total_seconds()
 
 

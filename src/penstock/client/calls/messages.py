@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.client import rows
 from penstock.client.calls.call import Call, given, whole_seconds
 from penstock.client.rows import column, many, maybe, one, optional
+from penstock.client.values import reason
 from penstock.models import BrowsedMessage, ClaimedMessage, MessageId, MessageState
 
 if TYPE_CHECKING:
@@ -25,20 +26,20 @@ _BROWSED = (
 )
 
 
-def consume(queue: str, token: str, lease: timedelta) -> Call[ClaimedMessage | None]:
+def consume(queue: str, token: str, claim_for: timedelta) -> Call[ClaimedMessage | None]:
     return Call(
         f"select {_MESSAGE} from penstock.consume_message(%s, %s, %s::int)",
-        (queue, token, whole_seconds(lease)),
+        (queue, token, whole_seconds("claim_for", claim_for)),
         maybe(rows.message),
     )
 
 
 def consume_batch(
-    queue: str, token: str, lease: timedelta, size: int
+    queue: str, token: str, claim_for: timedelta, size: int
 ) -> Call[list[ClaimedMessage]]:
     return Call(
         f"select {_MESSAGE} from penstock.consume_messages_batch(%s, %s, %s::int, %s::int)",
-        (queue, token, whole_seconds(lease), size),
+        (queue, token, whole_seconds("claim_for", claim_for), size),
         many(rows.message),
     )
 
@@ -73,11 +74,11 @@ def nack(
     token: str,
     *,
     delay: timedelta | None = None,
-    error: str | None = None,
+    error: str | BaseException | None = None,
 ) -> Call[bool]:
     options, values = given(
-        ("delay_seconds => %s::int", whole_seconds(delay)),
-        ("error => %s", error),
+        ("delay_seconds => %s::int", whole_seconds("delay", delay)),
+        ("error => %s", reason(error)),
     )
     return Call(
         f"select penstock.nack_message(%s, %s::bigint, %s{options})",
@@ -92,11 +93,11 @@ def nack_many(
     token: str,
     *,
     delay: timedelta | None = None,
-    error: str | None = None,
+    error: str | BaseException | None = None,
 ) -> Call[list[MessageId]]:
     options, values = given(
-        ("delay_seconds => %s::int", whole_seconds(delay)),
-        ("error => %s", error),
+        ("delay_seconds => %s::int", whole_seconds("delay", delay)),
+        ("error => %s", reason(error)),
     )
     return Call(
         f"select penstock.nack_messages(%s, %s::bigint[], %s{options})",
@@ -105,9 +106,11 @@ def nack_many(
     )
 
 
-def bury(queue: str, message_id: int, token: str, *, error: str | None = None) -> Call[bool]:
+def bury(
+    queue: str, message_id: int, token: str, *, error: str | BaseException | None = None
+) -> Call[bool]:
     """To the dead letters at once: trying again is of no use."""
-    options, values = given(("error => %s", error))
+    options, values = given(("error => %s", reason(error)))
     return Call(
         f"select penstock.bury_message(%s, %s::bigint, %s{options})",
         (queue, message_id, token, *values),
@@ -135,7 +138,7 @@ def extend(queue: str, message_id: int, token: str, extension: timedelta) -> Cal
     """The deadline moves by the extension; None: the claim is lost."""
     return Call(
         "select penstock.extend_message_vt(%s, %s::bigint, %s, %s::int)",
-        (queue, message_id, token, whole_seconds(extension)),
+        (queue, message_id, token, whole_seconds("extension", extension)),
         optional(rows.same),
     )
 
@@ -146,7 +149,7 @@ def extend_many(
     return Call(
         "select message_id, vt from "
         "penstock.batch_extend_message_vt(%s, %s::bigint[], %s, %s::int)",
-        (queue, list(message_ids), token, whole_seconds(extension)),
+        (queue, list(message_ids), token, whole_seconds("extension", extension)),
         many(rows.extension),
     )
 

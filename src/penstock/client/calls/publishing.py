@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.client.calls.call import Call, Repeat, given, listed
 from penstock.client.payloads import encode
 from penstock.client.rows import column, nothing, one
+from penstock.client.values import duration, moment, text
 from penstock.models import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from penstock.models import Json
 
+T = TypeVar("T")
 _FROM_NOW = (
     "array(select penstock.clock() + d from unnest(%s::interval[]) with ordinality u(d, n) "
     "order by n)"
@@ -42,17 +44,17 @@ def publish(
     """With a dedupe key it may be sent any number of times."""
     # Durations become times in the database, so that no client's clock is ever asked.
     options, values = given(
-        ("deliver_after => penstock.clock() + %s::interval", delay),
-        ("deliver_after => %s::timestamptz", deliver_after),
+        ("deliver_after => penstock.clock() + %s::interval", duration("delay", delay)),
+        ("deliver_after => %s::timestamptz", moment("deliver_after", deliver_after)),
         ("headers => %s::text::jsonb", None if headers is None else encode(headers)),
-        ("key => %s", key),
+        ("key => %s", text("key", key)),
         ("priority => %s::int", priority),
-        ("expires_at => penstock.clock() + %s::interval", expires_after),
-        ("expires_at => %s::timestamptz", expires_at),
-        ("dedupe_key => %s", dedupe_key),
-        ("dedupe_window => %s::interval", dedupe_window),
-        ("correlation_id => %s", correlation_id),
-        ("tenant_id => %s", tenant_id),
+        ("expires_at => penstock.clock() + %s::interval", duration("expires_in", expires_after)),
+        ("expires_at => %s::timestamptz", moment("expires_at", expires_at)),
+        ("dedupe_key => %s", text("dedupe_key", dedupe_key)),
+        ("dedupe_window => %s::interval", duration("dedupe_window", dedupe_window)),
+        ("correlation_id => %s", text("correlation_id", correlation_id)),
+        ("tenant_id => %s", text("tenant_id", tenant_id)),
     )
     return Call(
         f"select penstock.publish_message(%s, %s::text::jsonb{options})",
@@ -80,18 +82,18 @@ def publish_many(
 ) -> Call[list[MessageId]]:
     """One statement for all.  An option has one value for each payload, or a single one for all."""
     options, values = given(
-        (f"deliver_after => {_FROM_NOW}", listed(delays)),
-        ("deliver_after => %s::timestamptz[]", listed(deliver_after)),
+        (f"deliver_after => {_FROM_NOW}", _checked(duration, "delays", delays)),
+        ("deliver_after => %s::timestamptz[]", _checked(moment, "deliver_after", deliver_after)),
         (
             "headers => %s::text[]::jsonb[]",
             _texts(headers),
         ),
         ("keys => %s::text[]", listed(keys)),
         ("priorities => %s::int[]", listed(priorities)),
-        (f"expires_at => {_FROM_NOW}", listed(expire_after)),
-        ("expires_at => %s::timestamptz[]", listed(expires_at)),
+        (f"expires_at => {_FROM_NOW}", _checked(duration, "expires_in", expire_after)),
+        ("expires_at => %s::timestamptz[]", _checked(moment, "expires_at", expires_at)),
         ("dedupe_keys => %s::text[]", listed(dedupe_keys)),
-        ("dedupe_window => %s::interval", dedupe_window),
+        ("dedupe_window => %s::interval", duration("dedupe_window", dedupe_window)),
         ("correlation_ids => %s::text[]", listed(correlation_ids)),
         ("tenant_ids => %s::text[]", listed(tenant_ids)),
     )
@@ -110,6 +112,12 @@ def create_stage() -> Call[None]:
 def publish_stage(topic: str) -> Call[int]:
     """What was copied into the stage becomes messages; the answer is their number."""
     return Call("select penstock.publish_stage(%s)", (topic,), one(int))
+
+
+def _checked(
+    check: Callable[[str, T | None], T | None], name: str, values: Sequence[T | None] | None
+) -> list[T | None] | None:
+    return None if values is None else [check(name, value) for value in values]
 
 
 def _texts(values: Sequence[Json] | None) -> list[str | None] | None:

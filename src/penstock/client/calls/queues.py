@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from penstock.client import rows
 from penstock.client.calls.call import Call, exact_seconds, given, to_json, whole_seconds
 from penstock.client.rows import many, nothing, one, optional, single
+from penstock.client.values import choice, duration, moment, text
 from penstock.models import (
     Json,
     KeyCount,
@@ -45,17 +46,17 @@ def create_queue(
     notify: Notify | str | None = None,
 ) -> Call[QueueId]:
     options, values = given(
-        ("topic_name => %s", topic),
+        ("topic_name => %s", text("topic", topic)),
         ("exclusive => %s", exclusive),
         ("max_delivery_attempts => %s::int", max_delivery_attempts),
-        ("keep_alive_seconds => %s::int", whole_seconds(keep_alive)),
-        ("ordering => %s", ordering and Ordering(ordering).value),
+        ("keep_alive_seconds => %s::int", whole_seconds("keep_alive", keep_alive)),
+        ("ordering => %s", choice("ordering", Ordering, ordering)),
         ("start_at => %s", _start(start_at)),
-        ("retry_base_seconds => %s::numeric", exact_seconds(retry_base)),
-        ("retry_cap_seconds => %s::numeric", exact_seconds(retry_cap)),
-        ("retention => %s::interval", retention),
+        ("retry_base_seconds => %s::numeric", exact_seconds("retry_base", retry_base)),
+        ("retry_cap_seconds => %s::numeric", exact_seconds("retry_cap", retry_cap)),
+        ("retention => %s::interval", duration("retention", retention)),
         ("filter => %s::text::jsonb", None if filter is None else to_json(filter)),
-        ("notify => %s", notify and Notify(notify).value),
+        ("notify => %s", choice("notify", Notify, notify)),
     )
     return Call(f"select penstock.create_queue(%s{options})", (queue, *values), one(QueueId))
 
@@ -84,7 +85,7 @@ def queue_statistics(queue: str) -> Call[QueueStatistics]:
 def extend_keep_alive(queue: str, keep_alive: timedelta) -> Call[datetime]:
     return Call(
         "select penstock.extend_queue_keep_alive(%s, %s::int)",
-        (queue, whole_seconds(keep_alive)),
+        (queue, whole_seconds("keep_alive", keep_alive)),
         one(rows.same),
     )
 
@@ -129,7 +130,7 @@ def start_waiting(queue: str, span: timedelta, token: str | None = None) -> Call
 
     The next claim that finds something ends it: of this token, or without one, of anybody.
     """
-    parameters = (queue, whole_seconds(span), token)
+    parameters = (queue, whole_seconds("span", span), token)
     return Call("select penstock.start_waiting(%s, %s::int, %s)", parameters, one(str))
 
 
@@ -142,4 +143,7 @@ def revoke_queue(queue: str, role: str) -> Call[None]:
 
 
 def _start(start_at: datetime | str | None) -> str | None:
-    return start_at.isoformat() if isinstance(start_at, datetime) else start_at
+    if not isinstance(start_at, datetime):
+        return text("start_at", start_at)
+    moment("start_at", start_at)
+    return start_at.isoformat()
