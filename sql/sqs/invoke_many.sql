@@ -18,7 +18,7 @@ language sql stable as $$
         else pgqs_data.no_queue(p_context) end)
 $$;
 
--- SendMessage, DeleteMessage, ChangeMessageVisibility and ReceiveMessage for many requests to one queue.
+-- The actions on messages, for many requests to one queue.
 create or replace function pgqs_data.perform(p_action text, p_queue pgqs_data.queue, p_requests jsonb[], p_contexts jsonb[]) returns jsonb[]
 language plpgsql as $$
 begin
@@ -32,6 +32,8 @@ begin
                 array(select coalesce(r ->> 'ReceiptHandle', '') from unnest(p_requests) r), array(select r ->> 'VisibilityTimeout' from unnest(p_requests) r));
         when 'ReceiveMessage' then
             return pgqs_data.receive_many(p_queue, p_requests, p_contexts);
+        else
+            return pgqs_data.batches(p_action, p_queue, p_requests, p_contexts);
     end case;
 end
 $$;
@@ -114,8 +116,8 @@ end
 $$;
 
 -- Perform an action for many requests at once.  Answers come in the order of the requests; one that fails has the answer
--- {"__error": {"shape", "message", "query_code", "status"}} and does not hinder the others.  SendMessage, DeleteMessage,
--- ChangeMessageVisibility and ReceiveMessage cost little more than one request, the others what they cost one by one.
+-- {"__error": {"shape", "message", "query_code", "status"}} and does not hinder the others.  The actions on
+-- messages cost little more than for one request, the others what they cost one by one.
 create or replace function pgqs.invoke_many(action text, requests jsonb[], contexts jsonb[] default null) returns setof jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -130,7 +132,8 @@ begin
     if penstock_data.caller() <> current_user then
         perform pgqs_data.check_right(action);
     end if;
-    if action not in ('SendMessage', 'DeleteMessage', 'ChangeMessageVisibility', 'ReceiveMessage') then
+    if action not in ('SendMessage', 'DeleteMessage', 'ChangeMessageVisibility', 'ReceiveMessage',
+                      'SendMessageBatch', 'DeleteMessageBatch', 'ChangeMessageVisibilityBatch') then
         for v_place in 1 .. coalesce(cardinality(requests), 0) loop
             return next pgqs_data.try(action, requests[v_place], contexts[v_place]);
         end loop;

@@ -203,3 +203,35 @@ def test_other_actions_are_performed_one_by_one(q: Sqs) -> None:
 
 def test_nothing_is_answered_when_nothing_is_asked(q: Sqs) -> None:
     assert q.many("SendMessage") == q.many("ListQueues") == []
+
+
+def test_many_batches_are_performed_at_once(q: Sqs) -> None:
+    def batch(*bodies: str) -> dict[str, Any]:
+        entries = [{"Id": f"i{n}", "MessageBody": body} for n, body in enumerate(bodies)]
+        return {"QueueUrl": "q", "Entries": entries}
+
+    sent = q.many("SendMessageBatch", batch("a", "b"), batch(), batch("", "c"), batch("d"))
+
+    assert [[each["Id"] for each in one.get("Successful", [])] for one in sent] == [
+        ["i0", "i1"],
+        [],
+        ["i1"],
+        ["i0"],
+    ]
+    assert sent[1]["__error"]["shape"] == "EmptyBatchRequest"
+    assert [failed["Code"] for failed in sent[2]["Failed"]] == ["MissingParameter"]
+    held = q.receive()
+    assert [found["Body"] for found in held] == ["a", "b", "c", "d"]
+
+    def handles(*given: str) -> dict[str, Any]:
+        entries = [{"Id": f"i{n}", "ReceiptHandle": handle} for n, handle in enumerate(given)]
+        return {"QueueUrl": "q", "Entries": entries}
+
+    first, second, third, fourth = (found["ReceiptHandle"] for found in held)
+    deleted = q.many("DeleteMessageBatch", handles(first, "x"), handles(fourth), handles(third))
+    assert [failed["Code"] for failed in deleted[0]["Failed"]] == ["ReceiptHandleIsInvalid"]
+    assert [one["Successful"] for one in deleted] == [[{"Id": "i0"}]] * 3
+    change = {"Id": "i0", "ReceiptHandle": second, "VisibilityTimeout": 0}
+    changed = q.many("ChangeMessageVisibilityBatch", {"QueueUrl": "q", "Entries": [change]})
+    assert changed == [{"Successful": [{"Id": "i0"}]}]
+    assert q.bodies() == ["b"]

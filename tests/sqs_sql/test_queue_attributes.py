@@ -156,6 +156,14 @@ def test_a_change_is_stamped(sqs: Sqs) -> None:
     assert int(found["LastModifiedTimestamp"]) - int(found["CreatedTimestamp"]) in {99, 100, 101}
 
 
+def test_a_change_names_attributes(sqs: Sqs) -> None:
+    sqs.create("q")
+
+    for request in ({}, {"Attributes": {}}):
+        refusal = sqs.refusal("SetQueueAttributes", QueueUrl="q", **request)
+        assert refusal.message == "The request must contain the parameter Attributes."
+
+
 def test_a_refused_change_changes_nothing(sqs: Sqs) -> None:
     sqs.create("q")
 

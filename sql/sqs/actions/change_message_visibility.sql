@@ -12,11 +12,7 @@ $$;
 
 create or replace function pgqs_data.change_message_visibility_batch(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$
-declare
-    v_queue   pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
-    v_entries jsonb[] := pgqs_data.batch_entries(p_request, 'ChangeMessageVisibilityBatchRequestEntry');
 begin
-    return pgqs_data.batch_answer(v_entries, pgqs_data.change_visibility(v_queue,
-        array(select coalesce(e ->> 'ReceiptHandle', '') from unnest(v_entries) e), array(select e ->> 'VisibilityTimeout' from unnest(v_entries) e)));
+    return pgqs_data.only_result(pgqs_data.batches('ChangeMessageVisibilityBatch', pgqs_data.queue_of(p_request, p_context), array[p_request], array[p_context]));
 end
 $$;

@@ -10,10 +10,7 @@ $$;
 
 create or replace function pgqs_data.delete_message_batch(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$
-declare
-    v_queue   pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
-    v_entries jsonb[] := pgqs_data.batch_entries(p_request, 'DeleteMessageBatchRequestEntry');
 begin
-    return pgqs_data.batch_answer(v_entries, pgqs_data.delete(v_queue, array(select coalesce(e ->> 'ReceiptHandle', '') from unnest(v_entries) e)));
+    return pgqs_data.only_result(pgqs_data.batches('DeleteMessageBatch', pgqs_data.queue_of(p_request, p_context), array[p_request], array[p_context]));
 end
 $$;

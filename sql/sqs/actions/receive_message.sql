@@ -4,14 +4,19 @@ create or replace function pgqs_data.receive_message(p_request jsonb, p_context 
 language plpgsql as $$
 declare
     v_queue    pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
-    v_fault    jsonb := pgqs_data.receive_fault(v_queue, p_request);
+    v_fault    jsonb;
     v_seconds  int;
     v_again    text := case when v_queue.fifo then p_request ->> 'ReceiveRequestAttemptId' end;
     v_token    text := pgqs_data.new_token();
     v_messages jsonb;
 begin
-    if v_fault is not null then
-        perform pgqs_data.raise(v_fault);
+    -- One look at what is usual; only the rest is examined part by part.
+    if (coalesce(p_request ->> 'MaxNumberOfMessages', '1') ~ '^(?:[1-9]|10)$' and coalesce(p_request ->> 'WaitTimeSeconds', '0') ~ '^(?:1?[0-9]|20)$'
+        and coalesce(p_request ->> 'VisibilityTimeout', '0') ~ '^[0-9]{1,4}$' and not p_request ? 'ReceiveRequestAttemptId') is not true then
+        v_fault := pgqs_data.receive_fault(v_queue, p_request);
+        if v_fault is not null then
+            perform pgqs_data.raise(v_fault);
+        end if;
     end if;
     v_seconds := coalesce((p_request ->> 'VisibilityTimeout')::int, v_queue.visibility_timeout);
     if v_again is not null then

@@ -6,7 +6,7 @@ declare
     v_given jsonb := pgqs_data.map_of(p_request, 'Attributes');
     v_old   jsonb;
 begin
-    perform pgqs_data.require(p_request, 'Attributes');
+    perform pgqs_data.require(p_request - case when v_given = '{}' then 'Attributes' else '' end, 'Attributes');
     if v_given ? 'FifoQueue' then
         if not v_queue.fifo then
             perform pgqs_data.unknown_attribute('FifoQueue');

@@ -22,15 +22,31 @@ begin
 end
 $$;
 
--- The queue that a QueueUrl means; null when there is none.
+-- The queue that a QueueUrl means, null when there is none: a URL of any form, a path, or a bare name.  What it does not
+-- say comes from the context.
 create or replace function pgqs_data.look_up(p_url text, p_context jsonb) returns pgqs_data.queue
 language plpgsql stable as $$
 declare
-    v_place record;
+    c_region  constant text := '^[a-z]{2,3}(?:-[a-z]+)+-\d+$';
+    v_parts   text[] := string_to_array(rtrim(split_part(p_url, '?', 1), '/'), '/');
+    v_count   int := cardinality(v_parts);
+    v_account text := v_parts[v_count - 1];
+    v_region  text;
 begin
-    select * into v_place from pgqs_data.locate(p_url, p_context);
-    if pgqs_data.is_valid_name(v_place.name) then
-        return pgqs_data.queue_named(pgqs.engine_queue(v_place.account, v_place.region, v_place.name));
+    if v_account ~ '^\d{12}$' then
+        v_region := v_parts[v_count - 2];
+        if v_region !~ c_region then
+            -- sqs.<region>.amazonaws.com, <region>.queue.amazonaws.com
+            v_region := split_part(v_parts[3], '.', case when v_parts[3] like 'sqs.%' then 2 when v_parts[3] like '%.queue.%' then 1 else 9 end);
+        end if;
+    else
+        v_account := p_context ->> 'account';
+    end if;
+    if v_region !~ c_region then
+        v_region := null;
+    end if;
+    if pgqs_data.is_valid_name(v_parts[v_count]) then
+        return pgqs_data.queue_named(pgqs.engine_queue(v_account, coalesce(v_region, p_context ->> 'region'), v_parts[v_count]));
     end if;
     return null;
 end

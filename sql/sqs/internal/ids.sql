@@ -14,8 +14,9 @@ $$;
 
 -- What a consumer shows to delete a message: queue, message, attempt and the token of the claim.
 create or replace function pgqs_data.receipt_handle(p_queue_id bigint, p_message_id bigint, p_attempt int, p_token text) returns text
-language sql immutable as $$
-    select translate(encode(convert_to(concat_ws(':', 'penstock', p_queue_id, p_message_id, p_attempt, p_token), 'UTF8'), 'base64'), E'\n', '')
+language sql stable as $$
+    select translate(encode(convert_to(
+        'penstock:' || p_queue_id::text || ':' || p_message_id::text || ':' || p_attempt::text || ':' || p_token, 'UTF8'), 'base64'), E'\n', '')
 $$;
 
 -- The message, the attempt and the token of a receipt handle; null when it is none, or one of another queue.

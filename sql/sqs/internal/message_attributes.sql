@@ -104,15 +104,24 @@ create or replace function pgqs_data.attributes_fault(p_attributes jsonb) return
 language plpgsql stable as $$
 declare
     v_count int;
+    v_plain boolean;
 begin
     if p_attributes is null or p_attributes = 'null' then
         return null;
     elsif jsonb_typeof(p_attributes) <> 'object' then
         return pgqs_data.invalid_value(left(p_attributes::text, 100), 'MessageAttributes', 'Must be a map.');
     end if;
-    v_count := (select count(*) from jsonb_object_keys(p_attributes));
+    -- One look at what is usual, short texts; only the rest is examined one by one.
+    select count(*), bool_and((
+        e.key ~ '^[A-Za-z0-9_-]+$' and length(e.key) <= 256 and e.value ->> 'DataType' = 'String' and e.value ->> 'StringValue' <> ''
+        and not e.value ?| '{BinaryValue,StringListValues,BinaryListValues}'
+        and e.value ->> 'StringValue' !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]') is true)
+    into v_count, v_plain
+    from jsonb_each(p_attributes) e;
     if v_count > 10 then
         return pgqs_data.error('InvalidParameterValueException', format('Number of message attributes [%s] exceeds the allowed maximum [10].', v_count));
+    elsif v_plain then
+        return null;
     end if;
     return (
         select f.fault

@@ -17,28 +17,6 @@ language sql immutable as $$
     select char_length(p_name) <= 80 and p_name ~ '^[A-Za-z0-9_-]+(?:\.fifo)?$'
 $$;
 
--- Which queue a QueueUrl means: a URL of any form, a path, or a bare name.  What it does not say comes from the context.
-create or replace function pgqs_data.locate(p_url text, p_context jsonb, out account text, out region text, out name text)
-language plpgsql immutable as $$
-declare
-    v_parts text[] := string_to_array(rtrim(split_part(p_url, '?', 1), '/'), '/');
-    v_count int := cardinality(v_parts);
-begin
-    name := v_parts[v_count];
-    account := case when v_parts[v_count - 1] ~ '^\d{12}$' then v_parts[v_count - 1] end;
-    if account is not null and v_parts[v_count - 2] ~ '^[a-z]{2,3}(-[a-z]+)+-\d+$' then
-        region := v_parts[v_count - 2];
-    elsif v_parts[1] in ('http:', 'https:') then
-        -- sqs.<region>.amazonaws.com, <region>.queue.amazonaws.com
-        region := coalesce(
-            substring(v_parts[3] from '^sqs\.([a-z]{2,3}(?:-[a-z]+)+-\d+)\.'),
-            substring(v_parts[3] from '^([a-z]{2,3}(?:-[a-z]+)+-\d+)\.queue\.'));
-    end if;
-    account := coalesce(account, p_context ->> 'account', '000000000000');
-    region := coalesce(region, p_context ->> 'region', 'us-east-1');
-end
-$$;
-
 -- The URL of a queue as the caller should see it.  context.queue_url is a pattern with {account}, {region} and {name};
 -- context.base_url the address before /<account>/<name>; without either the URL names this installation.
 create or replace function pgqs_data.queue_url(p_account text, p_region text, p_name text, p_context jsonb) returns text

@@ -63,15 +63,12 @@ $$;
 create or replace function pgqs_data.new_token() returns text
 language sql volatile as $$ select replace(gen_random_uuid()::text, '-', '') $$;
 
--- Does a queue have as many messages in flight as SQS allows?  Counting costs as much as there are, so of many receives
--- only some count.
+-- Does a queue have as many messages in flight as SQS allows?  Counting costs as much as there are, so with a limit of
+-- many only one receive in a hundred counts.
 create or replace function pgqs_data.is_over_limit(p_queue pgqs_data.queue) returns boolean
 language plpgsql as $$
 begin
-    if p_queue.max_in_flight > 1000 and random() > 0.01 then
-        return false;
-    end if;
-    return (
+    return (p_queue.max_in_flight <= 1000 or random() < 0.01) and (
         select coalesce(sum(cardinality(c.message_ids)), 0) >= p_queue.max_in_flight
         from penstock_data.claims c where c.queue_id = p_queue.id and c.deadline > '-infinity' and c.deadline > penstock_data.clock());
 end
@@ -94,6 +91,7 @@ declare
     v_received jsonb;
     v_worn     pgqs_data.message[];
     v_answer   jsonb;
+    v_left     int := p_count;
 begin
     for v_round in 1 .. c_rounds loop
         select
@@ -102,7 +100,10 @@ begin
         into v_received, v_worn
         from (
             select (c.message_id, c.payload, c.headers, c.key, c.delivery_attempts, c.published_at, c.vt - make_interval(secs => p_seconds))::pgqs_data.message as message
-            from penstock.consume_messages_batch(p_queue.engine_name, p_token, p_seconds, p_count - coalesce(jsonb_array_length(v_answer), 0)) c
+            from (
+                select * from penstock.consume_message(p_queue.engine_name, p_token, p_seconds) where v_left = 1
+                union all
+                select * from penstock.consume_messages_batch(p_queue.engine_name, p_token, p_seconds, v_left) where v_left > 1) c
             offset 0) m;
         if v_worn is not null and not pgqs_data.redrive(p_queue, p_token, v_worn) then
             -- The dead-letter queue is gone: they are delivered as if there were no policy.
@@ -112,8 +113,9 @@ begin
         end if;
         if v_received is not null then
             v_answer := coalesce(v_answer, '[]') || v_received;
+            v_left := p_count - jsonb_array_length(v_answer);
         end if;
-        exit when v_worn is null or jsonb_array_length(v_answer) >= p_count;
+        exit when v_worn is null or v_left <= 0;
     end loop;
     return v_answer;
 end
