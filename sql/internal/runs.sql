@@ -2,7 +2,7 @@
 -- every unfinished message of a lane; those that are out, claimed or back in the schedule, are held.  What a lane gives is
 -- always its lowest messages: those held and due in the schedule, or not held; a claimed one stops it.  So a message that
 -- came back early is delivered although later ones are still claimed, and one that is claimed for longer holds up all
--- behind it.  docs/internals/scheduling.md
+-- behind it.  docs/internals/lanes.md
 
 -- Messages enter their lanes in the order given.  A lane without any gets its first one scheduled: that is its ticket.
 -- Returns how many can be claimed.  Under the queue's lock.
