@@ -34,7 +34,7 @@ BANNER = (
 REASONS = {
     "InvalidAddress": "SQS documents it and gives NonExistentQueue; so do we",
     "InvalidIdFormat": "deprecated by Amazon: ReceiptHandleIsInvalid has taken its place",
-    "InvalidSecurity": "of plain HTTP where TLS is demanded; here a policy does it, as AccessDenied",
+    "InvalidSecurity": "plain HTTP where TLS is demanded: here a policy's AccessDenied",
     "RequestThrottled": "nothing is throttled",
     **dict.fromkeys(
         (each for each in FAULTS if each.startswith("Kms")),

@@ -1,0 +1,1 @@
+"""The SQS server beside other SQS servers, in one run: `python -m bench.sqs`."""

@@ -1,0 +1,60 @@
+"""Penstock as it is in production: signatures checked, commits flushed, PostgreSQL of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import psycopg
+
+from bench.server import running, usual
+from bench.sqs.peers import Started, await_port, end, free_port
+from bench.sqs.wire import Credentials
+from penstock import schema
+from penstock.sqs import key_file
+from penstock.sqs.keys import AccessKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def penstock(processes: int = 1) -> Iterator[Started]:
+    """The server, with its database, until the end of the block."""
+    key = AccessKey("AKIABENCH", secrets.token_urlsafe(30))
+    with running(usual()) as server, tempfile.TemporaryDirectory() as folder:
+        dsn = server.dsn("postgres")
+        server.autovacuum(on=True)
+        with psycopg.connect(dsn) as conn:
+            schema.install(conn)
+        path = Path(folder) / "keys.toml"
+        path.touch(mode=0o600)
+        path.write_text(key_file.entry(key, None), encoding="utf-8")
+        port = free_port()
+        command = [sys.executable, "-m", "penstock.cli", "sqs", "--dsn", dsn, "--port", str(port)]
+        process = subprocess.Popen(
+            [*command, "--keys", str(path), "--processes", str(processes)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=os.environ,
+            start_new_session=True,
+        )
+        try:
+            await_port(process, port)
+            name = "penstock" if processes == 1 else f"penstock x{processes}"
+            yield Started(
+                name,
+                f"http://127.0.0.1:{port}",
+                Credentials(key.access_key, key.secret),
+                psutil.Process(process.pid),
+                server.process,
+            )
+        finally:
+            end(process)

@@ -1,0 +1,191 @@
+"""The servers that are measured: how each is installed, started and asked whether it is there.
+
+Peers live in the user's cache folder, each Python one in an environment of its own.  One that
+does not install or start is reported with the reason, and the others go on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import venv
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import platformdirs
+import psutil
+
+from bench.sqs.wire import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+CACHE = platformdirs.user_cache_path("penstock") / "bench"
+_START_SECONDS = 60.0
+_UNSIGNED = Credentials("000000000000", None)
+
+
+class Absent(Exception):
+    """This server can't be measured here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One server: requirements, and the command for a port."""
+
+    name: str
+    about: str
+    install: Callable[[Path], None]
+    command: Callable[[Path, int], list[str]]
+    environment: Callable[[int], dict[str, str]] = field(default=lambda _port: {})
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A server that answers."""
+
+    name: str
+    url: str
+    credentials: Credentials
+    process: psutil.Process
+    database: psutil.Process | None = None
+    """PostgreSQL, where there is one: its work counts too."""
+
+    def cpu(self) -> float:
+        """Seconds of CPU of everything that serves."""
+        found = [self.process, *self.process.children(recursive=True)]
+        if self.database is not None:
+            found += [self.database, *self.database.children(recursive=True)]
+        return sum(_cpu(each) for each in found)
+
+
+def _cpu(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _pip(*requirements: str) -> Callable[[Path], None]:
+    def install(folder: Path) -> None:
+        venv.create(folder, with_pip=True)
+        words = [folder / "bin" / "python", "-m", "pip", "install", "-q", *requirements]
+        _run(words, folder)
+
+    return install
+
+
+def _npm(*packages: str) -> Callable[[Path], None]:
+    def install(folder: Path) -> None:
+        npm = shutil.which("npm")
+        if npm is None:
+            raise Absent("npm is not installed")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text("{}", encoding="utf-8")
+        _run([npm, "install", "--no-audit", "--no-fund", "--silent", *packages], folder)
+
+    return install
+
+
+def _run(words: list[str | Path], folder: Path) -> None:
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Absent(f"can't be installed: {done.stderr.strip().splitlines()[-1:]}")
+
+
+PEERS = (
+    Peer(
+        "moto",
+        "moto_server, in memory",
+        _pip("moto[server,sqs]"),
+        lambda folder, port: [str(folder / "bin" / "moto_server"), "-p", str(port)],
+    ),
+    Peer(
+        "localstack",
+        "localstack-core, in memory",
+        _pip("localstack-core[base-runtime]"),
+        lambda folder, _port: [str(folder / "bin" / "python"), "-m", "localstack.runtime.main"],
+        lambda port: {
+            "GATEWAY_LISTEN": f"127.0.0.1:{port}",
+            "SERVICES": "sqs",
+            "DISABLE_EVENTS": "1",
+            "SKIP_SSL_CERT_DOWNLOAD": "1",
+        },
+    ),
+    Peer(
+        "ministack",
+        "in memory",
+        _pip("ministack"),
+        lambda folder, _port: [str(folder / "bin" / "ministack")],
+        lambda port: {"GATEWAY_PORT": str(port), "SERVICES": "sqs", "LOG_LEVEL": "ERROR"},
+    ),
+    Peer(
+        "fauxqs",
+        "Node, in memory",
+        _npm("fauxqs"),
+        lambda folder, _port: [str(folder / "node_modules" / ".bin" / "fauxqs")],
+        lambda port: {"FAUXQS_PORT": str(port), "FAUXQS_LOGGER": "false"},
+    ),
+)
+
+
+@contextmanager
+def started(peer: Peer) -> Iterator[Started]:
+    """The peer, installed if need be, until the end of the block."""
+    folder = CACHE / peer.name
+    if not (folder / ".installed").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        peer.install(folder)
+        (folder / ".installed").touch()
+    port = free_port()
+    environment = {**os.environ, **peer.environment(port)}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            peer.command(folder, port),
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+    try:
+        await_port(process, port)
+        url = f"http://127.0.0.1:{port}"
+        yield Started(peer.name, url, _UNSIGNED, psutil.Process(process.pid))
+    finally:
+        end(process)
+
+
+def await_port(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise Absent("does not start: its log is in the cache folder")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
