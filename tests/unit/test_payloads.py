@@ -17,7 +17,7 @@ import msgspec
 import pydantic
 import pytest
 
-from penstock.client.payloads import codec_for, encode
+from penstock.client.payloads import codec_for, encode, loads
 from penstock.errors import InvalidSetting, PayloadInvalid
 
 NUMBER = UUID("6f1c0b1e-6a5d-4f0e-9d4b-0d5a6b7c8d9e")
@@ -249,3 +249,8 @@ def test_pydantic_is_imported_only_where_it_is_used() -> None:
         "assert 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("text", ['{"a": [1, 2.5, null, "é"]}', "12345678901234567890123", "1e400"])
+def test_json_of_the_database_is_read_as_python_reads_it(text: str) -> None:
+    assert loads(text.encode()) == json.loads(text)

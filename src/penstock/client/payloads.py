@@ -45,6 +45,15 @@ def encode(value: Any) -> str:
     return text
 
 
+def loads(text: bytes | str) -> Any:
+    """JSON of the database as Python values."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        # PostgreSQL's numbers are larger than a float, which json calls infinite.
+        return json.loads(text)
+
+
 def _plain(value: Any) -> Any:
     """What json does not know, one step nearer to what it knows."""
     if isinstance(value, _BINARY):

@@ -8,12 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg import AsyncConnection
+from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool
 
 from penstock import errors
 from penstock.client import liveness
 from penstock.client._async.concurrency import home
 from penstock.client.iterating import in_thread_async
+from penstock.client.payloads import loads
 from penstock.client.preparing import prepare
 
 if TYPE_CHECKING:
@@ -140,6 +142,7 @@ class Connections:
         return {"autocommit": True} | ({"prepare_threshold": None} if self._settings.pooler else {})
 
     async def _configure(self, connection: AsyncConnection[Any]) -> None:
+        set_json_loads(loads, connection)
         # A connection that lies where a closed one lay must not inherit its mark.
         self._unconfirmed.discard(id(connection))
         connection.add_notice_handler(partial(self._notice, id(connection)))

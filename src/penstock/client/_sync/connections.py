@@ -9,12 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg import Connection
+from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 from penstock import errors
 from penstock.client import liveness
 from penstock.client._sync.concurrency import home
 from penstock.client.iterating import in_thread_sync
+from penstock.client.payloads import loads
 from penstock.client.preparing import prepare
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ class Connections:
         return {"autocommit": True} | ({"prepare_threshold": None} if self._settings.pooler else {})
 
     def _configure(self, connection: Connection[Any]) -> None:
+        set_json_loads(loads, connection)
         # A connection that lies where a closed one lay must not inherit its mark.
         self._unconfirmed.discard(id(connection))
         connection.add_notice_handler(partial(self._notice, id(connection)))
