@@ -5,7 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
-JOBS   ?= 2
+# More than the cores: tests often wait for a server or a process to start.
+JOBS   ?= 3
 PYTEST ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
