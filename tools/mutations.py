@@ -278,6 +278,7 @@ MUTATIONS = (
         "r.outcome in ('acked', 'dead', 'lapsed')",
         "r.outcome in ('acked', 'lapsed')",
         ("tests/sql/test_fifo.py",),
+        times=2,
     ),
     Mutation(
         "fair-without-turns",
