@@ -81,14 +81,17 @@ class Queue:
 
 
 async def measure(server: Started, connections: int, batch: int, seconds: float) -> list[Sample]:
-    """Send, drain and mixed, for so many seconds each, on a queue of their own."""
+    """Send, a drain of what was sent, and mixed on an empty queue, for so many seconds each."""
     client = Client(server.url, server.credentials)
     lines = [await client.connect() for _ in range(connections)]
     try:
         queue = Queue(client, batch)
         await queue.create(lines[0])
         samples = []
-        for phase, step in (("send", queue.send), ("drain", queue.take), ("mixed", queue.both)):
+        # A queue of its own: what a slow server could not drain would be a backlog here.
+        fresh = Queue(client, batch)
+        await fresh.create(lines[0])
+        for phase, step in (("send", queue.send), ("drain", queue.take), ("mixed", fresh.both)):
             client.latencies.clear()
             cpu = server.cpu()
             messages, took = await _spend(lines, step, seconds, ends_empty=phase == "drain")
