@@ -23,6 +23,7 @@ from psycopg.conninfo import make_conninfo
 from penstock.embedded import account, locate
 from penstock.embedded.folder import Folder
 from penstock.errors import EmbeddedServerMissing, EmbeddedServerStuck
+from penstock.testing import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +93,7 @@ def running(name: str, binaries: Binaries) -> Iterator[Server]:
 def cluster(binaries: Binaries) -> Iterator[tuple[Binaries, account.Account, Path]]:
     """A fresh cluster in a folder that goes away: the programs to run it, as whom, and where."""
     owner = account.current()
-    folder = Path(tempfile.mkdtemp(prefix="penstock-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-test-", dir=scratch.parent()))
     try:
         owner.own(folder)
         folder.chmod(0o755)
