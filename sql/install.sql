@@ -25,6 +25,9 @@ begin;
 \ir tables/readers.sql
 \ir tables/types.sql
 
+-- What earlier installations lack
+\ir migrations/paused_queues.sql
+
 -- How it works inside
 \ir internal/errors.sql
 \ir internal/clock.sql
@@ -74,6 +77,7 @@ begin;
 \ir functions/queue/extend_queue_keep_alive.sql
 \ir functions/queue/list_queues.sql
 \ir functions/queue/purge_queue.sql
+\ir functions/queue/pause_queue.sql
 \ir functions/queue/cleanup_queue_messages.sql
 \ir functions/queue/grant_queue.sql
 \ir functions/queue/wait.sql

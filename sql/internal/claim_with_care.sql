@@ -29,7 +29,7 @@ begin
     -- The queue, its position, and whether anything but plain messages wants attention.
     v_clock := clock_timestamp();
     select
-        q.id, q.topic_id, q.direct, q.retention, q.consumers is null and not q.exclusive as open, s.clock_shift, s.receipt_segment,
+        q.id, q.topic_id, q.direct, q.retention, q.consumers is null and not q.exclusive and q.paused_at is null as open, q.paused_at is not null as paused, s.clock_shift, s.receipt_segment,
         p as position, pg_current_snapshot() as snapshot,
         (
             select true from penstock_data.scheduled d
@@ -58,6 +58,9 @@ begin
     end if;
     if (vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024) is not true then
         perform penstock_data.check_claim(consumer_token, vt_seconds, batch_size);
+    end if;
+    if v_seen.paused then
+        return;
     end if;
     v_now := v_clock + v_seen.clock_shift;
     v_deadline := v_now + vt_seconds * interval '1 second';

@@ -8,7 +8,7 @@ language sql stable as $$
     select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift,
         clock_timestamp() + s.clock_shift + p_seconds * interval '1 second'
     from penstock_data.queues q cross join penstock_data.settings s
-    where q.name = p_name and q.direct and q.consumers is null and not q.exclusive and s.single
+    where q.name = p_name and q.direct and q.consumers is null and not q.exclusive and q.paused_at is null and s.single
 $$;
 
 -- The window to read, and whether nothing wants care: then the queue is plain.  A window that is opened here ends before

@@ -16,6 +16,7 @@ create table if not exists penstock_data.queues (
     runs                   boolean not null default false,
     starts_at              timestamptz,                     -- messages published before it are not for this queue
     consumers              name[],                          -- roles allowed to consume; null: every penstock_consumer
+    paused_at              timestamptz,                     -- gives out nothing since then; null: it is not paused
     -- A direct queue claims plain messages straight from the log; any other has all of them scheduled first.
     direct                 boolean not null generated always as
                            (ordering = 'standard' and filter is null and starts_at is null) stored,

@@ -131,6 +131,8 @@ class QueueInfo:
     retention: timedelta | None
     """How long a message may wait in it; None: for ever."""
     filter: dict[str, Json] | None
+    paused_at: datetime | None = None
+    """Since when it gives out nothing; None: it is not paused."""
 
 
 @dataclass(frozen=True, slots=True)

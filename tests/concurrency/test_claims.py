@@ -285,3 +285,20 @@ def test_two_expiring_claims_are_taken_back_once_by_two_claimers(
     ]
     found = [message for one in running for message in one.result()]
     assert sorted(found) == expected
+
+
+def test_no_claim_is_under_way_when_a_pause_has_returned(
+    db: Session, connect: Connect, kind: str
+) -> None:
+    expected = publish_many(db, 3)
+    first, pausing, second = connect(autocommit=False), connect(), connect()
+    assert claim(first, 1, holder="first") == expected[:1]
+    paused = in_background(
+        db, pausing, lambda: value(pausing, "select penstock.pause_queue('q') is not null")
+    )
+    waiting = in_background(db, second, lambda: claim(second, 3, holder="second"))
+    first.commit()
+    assert paused.result() is True
+    assert waiting.result() == []
+    call(db, "resume_queue", "q")
+    assert claim(db, 3, holder="third") == expected[1:]

@@ -1,5 +1,5 @@
 -- When a claim may next find something: now when messages wait, else the next due time or claim's end; null when the
--- queue holds nothing.  For consumers that sleep.
+-- queue holds nothing or is paused.  For consumers that sleep.
 create or replace function penstock.get_next_visible_time(queue_name text) returns timestamptz
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -9,6 +9,9 @@ declare
     v_position penstock_data.positions;
     v_now      timestamptz := penstock_data.clock();
 begin
+    if (select q.paused_at is not null from penstock_data.queues q where q.id = v_queue_id) then
+        return null;
+    end if;
     if exists (select from penstock_data.unread_page(v_queue_id, 0, 1)) then
         return v_now;
     end if;
@@ -45,4 +48,4 @@ begin
          limit 1));
 end
 $$;
-comment on function penstock.get_next_visible_time(text) is 'When a claim may next find something; null when the queue is empty.';
+comment on function penstock.get_next_visible_time(text) is 'When a claim may next find something; null when the queue is empty or paused.';

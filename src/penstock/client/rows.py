@@ -109,7 +109,7 @@ def topic(row: Row) -> TopicInfo:
 
 def queue(row: Row) -> QueueInfo:
     (number, name, of_topic, ordering, notify, exclusive, until, attempts, base, cap, *rest) = row
-    created, retention, wanted = rest
+    created, retention, wanted, paused = rest
     return QueueInfo(
         id=QueueId(number),
         name=name,
@@ -124,6 +124,7 @@ def queue(row: Row) -> QueueInfo:
         created_at=created,
         retention=retention,
         filter=wanted,
+        paused_at=paused,
     )
 
 

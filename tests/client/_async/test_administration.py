@@ -112,6 +112,15 @@ async def test_purging_drops_what_is_not_done(mq: Client, orders: str) -> None:
     assert await mq.claim("billing") == []
 
 
+async def test_a_paused_queue_gives_out_nothing(mq: Client, orders: str) -> None:
+    since = await mq.pause_queue("billing")
+    await mq.publish(orders, 1)
+    assert await mq.claim("billing") == []
+    assert since in [queue.paused_at for queue in await mq.list_queues()]
+    assert await mq.resume_queue("billing") is True
+    assert [message.payload for message in await mq.claim("billing")] == [1]
+
+
 async def test_health_and_housekeeping_are_told_line_by_line(mq: Client) -> None:
     assert all(check.name for check in await mq.health())
     assert all(step.affected >= 0 for step in await mq.maintain())

@@ -113,6 +113,15 @@ def test_purging_drops_what_is_not_done(mq: Client, orders: str) -> None:
     assert mq.claim("billing") == []
 
 
+def test_a_paused_queue_gives_out_nothing(mq: Client, orders: str) -> None:
+    since = mq.pause_queue("billing")
+    mq.publish(orders, 1)
+    assert mq.claim("billing") == []
+    assert since in [queue.paused_at for queue in mq.list_queues()]
+    assert mq.resume_queue("billing") is True
+    assert [message.payload for message in mq.claim("billing")] == [1]
+
+
 def test_health_and_housekeeping_are_told_line_by_line(mq: Client) -> None:
     assert all(check.name for check in mq.health())
     assert all(step.affected >= 0 for step in mq.maintain())

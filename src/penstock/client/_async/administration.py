@@ -93,6 +93,14 @@ class Administration(Core):
         """Drop everything that is not done; the answer is how many."""
         return await self.run(calls.purge_queue(queue))
 
+    async def pause_queue(self, queue: str) -> datetime:
+        """Give out no more of its messages until it is resumed; the answer is since when."""
+        return await self.run(calls.pause_queue(queue))
+
+    async def resume_queue(self, queue: str) -> bool:
+        """Give out its messages again; False: it was not paused."""
+        return await self.run(calls.resume_queue(queue))
+
     async def queue_statistics(self, queue: str) -> QueueStatistics:
         return await self.run(calls.queue_statistics(queue))
 

@@ -94,6 +94,14 @@ class Administration(Core):
         """Drop everything that is not done; the answer is how many."""
         return self.run(calls.purge_queue(queue))
 
+    def pause_queue(self, queue: str) -> datetime:
+        """Give out no more of its messages until it is resumed; the answer is since when."""
+        return self.run(calls.pause_queue(queue))
+
+    def resume_queue(self, queue: str) -> bool:
+        """Give out its messages again; False: it was not paused."""
+        return self.run(calls.resume_queue(queue))
+
     def queue_statistics(self, queue: str) -> QueueStatistics:
         return self.run(calls.queue_statistics(queue))
 

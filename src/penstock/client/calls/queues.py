@@ -22,7 +22,7 @@ from penstock.models import (
 
 _QUEUE = (
     "id, name, topic_name, ordering, notify, exclusive, keep_alive_until, max_delivery_attempts, "
-    "retry_base_seconds, retry_cap_seconds, created_at, retention, filter"
+    "retry_base_seconds, retry_cap_seconds, created_at, retention, filter, paused_at"
 )
 _STATISTICS = (
     "pending_count, processing_count, completed_count, total_count, scheduled_count, dead_count, "
@@ -92,6 +92,14 @@ def extend_keep_alive(queue: str, keep_alive: timedelta) -> Call[datetime]:
 
 def purge_queue(queue: str) -> Call[int]:
     return Call("select penstock.purge_queue(%s)", (queue,), one(int))
+
+
+def pause_queue(queue: str) -> Call[datetime]:
+    return Call("select penstock.pause_queue(%s)", (queue,), one(rows.same))
+
+
+def resume_queue(queue: str) -> Call[bool]:
+    return Call("select penstock.resume_queue(%s)", (queue,), one(bool))
 
 
 def next_visible_time(queue: str) -> Call[datetime | None]:
