@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.endings import end
 from penstock.errors import PenstockError
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks.errors import LeaseLost
@@ -99,8 +100,7 @@ class Running:
             self._work.cancel()
             raise
         finally:
-            keeper.cancel()
-            await asyncio.wait([keeper])
+            await end([keeper])
         with suppress(LeaseLost, PenstockError):
             await self._settle(self._work, time.perf_counter() - started)
 

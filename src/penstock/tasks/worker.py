@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.client.endings import end
 from penstock.errors import InvalidSetting, PenstockError
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks.backoff import Backoff
@@ -21,7 +22,7 @@ from penstock.tasks.running import Handler, Running
 from penstock.tasks.schedules import TaskSchedule, TaskScheduler
 from penstock.tasks.task import DEFAULT_TENANT, LONGEST_OWNER, NewTask, Priority
 from penstock.worker.schedules import Missed, Schedule, schedule_named
-from penstock.worker.shutdown import end, signals
+from penstock.worker.shutdown import signals
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

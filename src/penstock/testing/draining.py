@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client import calls
+from penstock.client.endings import end
 from penstock.observe.events import Event, Name, subscribe
 from penstock.worker.opening import opened
 from penstock.worker.station import Station
@@ -94,8 +95,7 @@ async def _station(worker: Worker, index: int) -> AsyncIterator[Station]:
     try:
         yield station
     finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        await end([keeping])
         await station.invoker.close(at_once=False)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.client.endings import end
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ class Settler:
     async def give_up(self) -> None:
         """Stop sending: what is left ends with its claim."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await end([self._task])
 
     async def _drain(self) -> None:
         try:

@@ -6,10 +6,10 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from penstock.client.endings import end
 from penstock.client.retrying import backoff
 from penstock.errors import DatabaseUnavailable, EngineError
 from penstock.observe.events import Event, Name, emit
-from penstock.worker.shutdown import end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

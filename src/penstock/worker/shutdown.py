@@ -15,7 +15,9 @@ import asyncio
 import signal
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.client.endings import end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -70,24 +72,13 @@ async def stop_at_once(stations: Sequence[Station], loops: Sequence[asyncio.Task
         await station.settler.give_up()
 
 
-async def end(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel loops and wait for their end."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
-
-
 async def _until(deadline: float, waits: Sequence[Awaitable[None]]) -> bool:
     """Wait for all of them; False when the deadline came first."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     if not tasks:
         return True
     _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
-    for task in late:
-        task.cancel()
-    if late:
-        await asyncio.wait(late)
+    await end(late)
     return not late
 
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from penstock.client._async.client import Client
+from penstock.client.endings import end
 from penstock.client.values import duration
 from penstock.errors import InvalidSetting, WorkerGaveUp
 from penstock.observe.events import Event, Name, emit
@@ -198,7 +199,7 @@ class Worker:
             await shutdown.stop_at_once(self._stations, [*fetching, *chores])
             raise
         finally:
-            await shutdown.end([*fetching, *keeping, *chores, stop_asked])
+            await end([*fetching, *keeping, *chores, stop_asked])
             await self._close_invokers()
         for task in done - {stop_asked}:
             # A loop ends by itself only by giving up.
@@ -220,7 +221,7 @@ class Worker:
             await asyncio.wait([orderly, hurry], return_when=asyncio.FIRST_COMPLETED)
             in_order = orderly.done()
         finally:
-            await shutdown.end([orderly, hurry])
+            await end([orderly, hurry])
         if in_order:
             orderly.result()
         else:

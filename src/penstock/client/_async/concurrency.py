@@ -10,6 +10,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from penstock.client.endings import end
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
@@ -84,8 +86,7 @@ class Background:
             return
         if patience > 0:
             await asyncio.wait([task], timeout=patience)
-        task.cancel()
-        await asyncio.wait([task])
+        await end([task])
         # Its loop deals with what may go wrong; anything else is a fault of ours, and is told.
         if not task.cancelled():
             task.result()
