@@ -14,7 +14,7 @@ GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.
 CHECKED    := $(wildcard src bench tests tools examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types imports generated pytest prove bench format clean
+.PHONY: help venv demo test lint types imports generated docs pytest prove bench format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ $(BENCH): $(READY)
 demo: $(READY)  ## an order stream on an embedded PostgreSQL, in under a minute
 	@$(BIN)/penstock demo
 
-test: lint types imports generated pytest  ## everything that must hold before a change is merged
+test: lint types imports generated docs pytest  ## everything that must hold before a change is merged
 
 lint: $(READY)  ## ruff: rules and formatting
 	@echo "ruff";  $(BIN)/ruff check --quiet $(CHECKED)
@@ -59,6 +59,9 @@ generated: $(READY)
 pytest: $(READY)
 	@sh tools/debian_packages.sh
 	@$(BIN)/pytest -q -n $(JOBS) $(PYTEST)
+
+docs: $(READY)  ## the documentation as a site, in build/site
+	@echo "mkdocs"; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
 
 prove: $(READY)  ## longer programmes: a deeper state machine, planted mutations
 	@$(BIN)/pytest -q -m prove --timeout 1800 $(PYTEST)
