@@ -4,6 +4,7 @@ async with penstock.tasks.connect("mysql://app@localhost/shop") as queue:
     await queue.enqueue("mail", {"to": "ada"}, tenant_id="acme", priority=Priority.HIGH)
 """
 
+from penstock.tasks._async.queue import TaskQueue, connect
 from penstock.tasks.backoff import Backoff
 from penstock.tasks.connecting import open_store
 from penstock.tasks.errors import (
@@ -21,7 +22,6 @@ from penstock.tasks.health import Finding
 from penstock.tasks.memory import MemoryTaskStore
 from penstock.tasks.options import Policy, StoreOptions, Tables
 from penstock.tasks.postgres import PostgresTaskStore
-from penstock.tasks.queue import TaskQueue, connect
 from penstock.tasks.store import TaskStore
 from penstock.tasks.task import (
     Attempt,
