@@ -63,8 +63,15 @@ class Machine(RuleBasedStateMachine):
         return self.runner.run(run())
 
     def one_of_the_leases(self, data: st.DataObject) -> Lease:
-        """One of the last few, which may still hold, or may have been lost just now."""
-        return data.draw(st.sampled_from(self.leases[-4:]))
+        """One of the last few, or of an attempt that its own owner has begun anew since."""
+        outlived = [each for each in self.leases if self.outlived(each)]
+        return data.draw(st.sampled_from([*outlived[-3:], *self.leases[-4:]]))
+
+    def outlived(self, lease: Lease) -> bool:
+        """Whether all but the attempt would let it pass."""
+        row = self.model.rows[lease.task_id]
+        held = self.model.held(lease.task_id, lease.owner, row.attempts)
+        return held is not None and row.attempts != lease.attempt
 
     def fenced(self, lease: Lease, act: Callable[[], Awaitable[Any]]) -> tuple[Row | None, Any]:
         row = self.model.held(lease.task_id, lease.owner, lease.attempt)
@@ -167,6 +174,16 @@ class Machine(RuleBasedStateMachine):
         )
         if row is not None:
             assert status == self.model.release(row, delay, counts=counts)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
+    def begin_anew(self, data: st.DataObject) -> None:
+        """As a worker whose handler failed: the same owner gets the task again at once."""
+        lease = self.one_of_the_leases(data)
+        row, status = self.fenced(lease, lambda: self.store.release(lease))
+        if row is not None:
+            assert status == self.model.release(row, 0, counts=True)
+            self.reserve(lease.owner, [row.topic], row.tenant, 4)
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
