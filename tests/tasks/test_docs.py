@@ -1,12 +1,19 @@
-"""The page of MySQL statements is made from the statements themselves."""
+"""The pages about tasks: what they list is complete, and what they name exists."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
+from typing import Any
 
+from penstock import tasks
 from penstock.tasks.sql import load
 
+NAMES = Path(__file__).parents[2] / "docs" / "reference" / "task-names.md"
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "mysql-statements.md"
+# Schemes of DSNs, and what is not of tasks alone.
+WORDS = {"postgresql", "mysql", "mariadb", "True", "penstock", "observe", "task", "lost", "lease"}
 HEAD = """\
 # Every statement on MySQL and MariaDB
 
@@ -46,6 +53,46 @@ def test_the_page_of_mysql_statements_is_current():
 
 def test_every_mysql_statement_says_why_it_is_valid_on_mysql_too():
     assert [each.name for each in load("penstock.tasks.mysql").values() if not each.reason] == []
+
+
+def vocabulary() -> set[str]:
+    """Every name that a user of tasks can type: classes, methods, arguments, fields, tables."""
+    known: set[str] = set()
+    for name in tasks.__all__:
+        known |= {name, *members(getattr(tasks, name))}
+    schema = Path(tasks.__path__[0]) / "mysql" / "schema.sql"
+    pg = Path(tasks.__path__[0]) / "postgres" / "schema.sql"
+    for path in (schema, pg):
+        known |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    return known
+
+
+def members(found: Any) -> set[str]:
+    known = set(arguments(found))
+    if inspect.isclass(found):
+        for name, member in inspect.getmembers(found):
+            known |= {name, *arguments(member)}
+    return known
+
+
+def arguments(found: Any) -> list[str]:
+    try:
+        return list(inspect.signature(found).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def test_what_the_page_of_task_names_names_exists():
+    rows = [line.split(" | ") for line in NAMES.read_text(encoding="utf-8").splitlines()]
+    ours = [row[1] for row in rows if len(row) == 2 and row[0] != "| there"]
+    words = {
+        word
+        for cell in ours
+        for code in re.findall(r"`([^`]+)`", cell)
+        for word in re.findall(r"[A-Za-z_]\w+", code)
+    }
+    assert len(ours) > 20
+    assert words - vocabulary() - WORDS == set()
 
 
 if __name__ == "__main__":
