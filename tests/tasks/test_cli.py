@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -16,6 +17,7 @@ from penstock.cli import task
 from penstock.cli.advice import explain
 from penstock.cli.app import app
 from penstock.errors import PenstockError
+from penstock.tasks import NewTask
 from tests.acceptance.commandline import CommandLine, Ran
 from tests.tasks import seed
 
@@ -114,7 +116,40 @@ def test_the_general_doctor_knows_mysql_too(penstock: Inside):
     assert {"package", "tasks: server", "tasks: payload"} <= {each["name"] for each in found}
 
 
-@pytest.mark.backends("mariadb")
+def test_the_general_doctor_says_what_to_improve_in_a_table_made_by_hand(bare_place: Place):
+    tables = seed.MYSQL if bare_place.backend.name == "mariadb" else seed.POSTGRES
+    bare_place.backend.run(bare_place, *tables, *seed.INDEXES)  # type: ignore[attr-defined]
+    ran = Inside(bare_place.dsn)("doctor", "--json")
+    assert ran.code == 1
+    wrong = [each for each in ran.json if each["name"].startswith("tasks: ") and not each["ok"]]
+    assert len(wrong) > 5
+    assert all(each["advice"] for each in wrong)
+
+
+def test_dead_letters_are_shown_and_replayed_by_command(penstock: Inside, place: Place):
+    async def bury() -> None:
+        async with place.opened() as store:
+            for _ in range(3):
+                await store.insert(NewTask("mail", b"p", max_attempts=1))
+                [task] = await store.reserve("w")
+                await store.move_to_dlq(task.lease, "no paper")
+
+    asyncio.run(bury())
+    assert [each["reason"] for each in penstock.ok("task", "dlq", "--json").json] == [
+        "no paper"
+    ] * 3
+    kept = penstock.ok("task", "replay", "--max", "1", "--keep-attempts", "--json").json
+    assert kept == {"replayed": 1, "remaining": 2}
+    assert "put 2 back, 0 dead" in penstock.ok("task", "replay", "--delay", "1h").out
+    found = penstock.ok("task", "list", "--json").json
+    assert sorted((each["attempts"], each["max_attempts"]) for each in found) == [
+        (0, 1),
+        (0, 1),
+        (1, 2),
+    ]
+    assert sum(each["available_at"] > each["created_at"] for each in found) == 2
+
+
 def test_a_worker_runs_until_it_is_told_to_stop(penstock: Inside, place: Place, tmp_path: Path):
     (tmp_path / "chores.py").write_text(
         textwrap.dedent("""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -31,10 +32,14 @@ Words in braces are filled in: `{ready}` is `waiting = 0`, or `available_at <= c
 table made by hand; `{order}` is `urgency, created_at, id` or `priority desc, created_at, id`;
 `{ready_topic}` and its like are `force index (…)` where that index exists, and nothing elsewhere;
 `{values}` are rows; `{each}` is one query for each topic.
+"""
+TABLES = """\
+## The tables
 
-Each session begins with `sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'`, `time_zone =
-'+00:00'`, `innodb_lock_wait_timeout`, `sql_notes = 0` (variables of both) and `set session
-transaction isolation level read committed` (the statement, because the variable has two names).
+`datetime(6)` is known since MySQL 5.6, `generated always as (…) stored` since 5.7, and both are in
+MariaDB 10.6. `/*M!100600 … */` is a comment to MySQL and code to MariaDB; `/*!80017 … */` is code
+to MySQL and a comment to MariaDB, which skips MySQL's numbers from 50700 on. No index is longer
+than InnoDB's 3,072 bytes, no default is an expression, and no index is descending or on an expression.
 """
 
 
@@ -43,7 +48,9 @@ def page() -> str:
         f"## {each.name}\n\n{each.reason}\n\n```mysql\n{each.sql};\n```\n"
         for each in load("penstock.tasks.mysql").values()
     ]
-    return "\n".join([HEAD, *parts])
+    tables = Path(tasks.__path__[0]) / "mysql" / "schema.sql"
+    made = f"```mysql\n{tables.read_text(encoding='utf-8')}```\n"
+    return "\n".join([HEAD, *parts, TABLES, made])
 
 
 def test_the_page_of_mysql_statements_is_current():
@@ -53,6 +60,27 @@ def test_the_page_of_mysql_statements_is_current():
 
 def test_every_mysql_statement_says_why_it_is_valid_on_mysql_too():
     assert [each.name for each in load("penstock.tasks.mysql").values() if not each.reason] == []
+
+
+def test_no_mysql_statement_stands_outside_the_list():
+    folder = Path(tasks.__path__[0]) / "mysql"
+    texts = [
+        node.value
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    verbs = r"(select|insert|update|delete|replace|set|alter|create|drop|show|call|with)"
+    assert len(texts) > 100
+    assert [text for text in texts if re.match(rf"\s*{verbs}\s\S+\s", text)] == []
+
+
+def test_every_method_of_a_store_is_documented():
+    methods = [
+        getattr(tasks.TaskStore, name) for name in vars(tasks.TaskStore) if not name.startswith("_")
+    ]
+    assert len(methods) > 20
+    assert [each.__name__ for each in methods if not inspect.getdoc(each)] == []
 
 
 def vocabulary() -> set[str]:

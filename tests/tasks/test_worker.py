@@ -12,7 +12,17 @@ import pytest
 
 from penstock.errors import InvalidSetting
 from penstock.observe.events import Event, Name, subscribe
-from penstock.tasks import Backoff, Dead, NewTask, Priority, Retry, Stats, Status, TaskWorker
+from penstock.tasks import (
+    Backoff,
+    Dead,
+    MemoryTaskStore,
+    NewTask,
+    Priority,
+    Retry,
+    Stats,
+    Status,
+    TaskWorker,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -341,3 +351,16 @@ def test_the_backoff_is_that_of_the_seed():
     )
     assert backoff.delay(1, 0) == timedelta(seconds=0.8)
     assert backoff.delay(1, 1) == timedelta(seconds=1.2)
+
+
+def test_the_jitter_differs_from_time_to_time_and_stays_within_a_fifth():
+    delays = {Backoff().delay(4).total_seconds() for _ in range(200)}
+    assert len(delays) > 100
+    assert 6.4 <= min(delays) <= max(delays) <= 9.6
+
+
+def test_an_idle_worker_looks_less_and_less_often_up_to_the_polling_interval():
+    worker = TaskWorker(MemoryTaskStore(), polling_interval=timedelta(seconds=1))
+    pauses = [worker._pause(looks).total_seconds() for looks in range(1, 40)]
+    wanted = [min(0.05 * 2**number, 1) for number in range(39)]
+    assert all(0.9 * most <= pause <= most for pause, most in zip(pauses, wanted, strict=True))

@@ -56,6 +56,13 @@ def examine(session: Session | TaskSession) -> Iterator[HealthCheck]:
         return
     yield _connection(connection)
     yield _server(connection)
+    yield from _engine(connection)
+    # Tasks need no engine: they are looked at in either case.
+    if connection.execute("select to_regclass('mq_tasks') is not null").fetchone() == (True,):
+        yield from _task_tables(session.dsn)
+
+
+def _engine(connection: AnyConnection) -> Iterator[HealthCheck]:
     try:
         schema.check(connection)
     except PenstockError as problem:
@@ -64,8 +71,6 @@ def examine(session: Session | TaskSession) -> Iterator[HealthCheck]:
     yield HealthCheck("engine", ok=True, detail=f"version {schema.EXPECTED_VERSION}", advice=None)
     yield _roles(connection)
     yield from _health(connection)
-    if connection.execute("select to_regclass('mq_tasks') is not null").fetchone() == (True,):
-        yield from _task_tables(session.dsn)
 
 
 def _package() -> HealthCheck:

@@ -91,7 +91,9 @@ class MemoryBase:
                 )
             )
         except Exception as problem:  # noqa: BLE001 - as in the other stores
-            self.options.attempt_log_hook(AttemptLogFailure(lease.task_id, lease.attempt, problem))
+            self.options.tell_of_log_failure(
+                AttemptLogFailure(lease.task_id, lease.attempt, problem)
+            )
 
     def _dead(self, topic: str | None, tenant_id: str | None) -> list[DeadTask]:
         return [

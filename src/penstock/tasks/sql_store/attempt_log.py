@@ -38,7 +38,9 @@ class AttemptLog(SqlBase):
             async with asyncio.timeout(self.options.attempt_log_timeout.total_seconds()):
                 await self._directly(work)
         except Exception as problem:  # noqa: BLE001 - whatever it is, the ack stands
-            self.options.attempt_log_hook(AttemptLogFailure(lease.task_id, lease.attempt, problem))
+            self.options.tell_of_log_failure(
+                AttemptLogFailure(lease.task_id, lease.attempt, problem)
+            )
 
     async def _log_ended(self, ended: Sequence[Locked]) -> None:
         for each in ended:
