@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -138,13 +139,15 @@ class MariaDB:
         assert self.process is not None
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
-            try:
+            if self._listens():
                 self.connect(connect_timeout=_START_SECONDS).close()
-            except pymysql.err.OperationalError:
-                time.sleep(0.02)
-            else:
                 return True
+            time.sleep(0.02)
         return False
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.socket)) == 0
 
     def kill(self) -> None:
         """As a crash: nothing is said, nothing is written."""

@@ -15,6 +15,7 @@ NAMES = Path(__file__).parents[2] / "docs" / "reference" / "task-names.md"
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "mysql-statements.md"
 # Schemes of DSNs, and what is not of tasks alone.
 WORDS = {"postgresql", "mysql", "mariadb", "True", "penstock", "observe", "task", "lost", "lease"}
+WORDS |= {"worker"}
 HEAD = """\
 # Every statement on MySQL and MariaDB
 
@@ -39,7 +40,7 @@ TABLES = """\
 `datetime(6)` is known since MySQL 5.6, `generated always as (…) stored` since 5.7, and both are in
 MariaDB 10.6. `/*M!100600 … */` is a comment to MySQL and code to MariaDB; `/*!80017 … */` is code
 to MySQL and a comment to MariaDB, which skips MySQL's numbers from 50700 on. No index is longer
-than InnoDB's 3,072 bytes, no default is an expression, and no index is descending or on an expression.
+than InnoDB's 3,072 bytes, no default is an expression, and no index is descending or computed.
 """
 
 
