@@ -118,6 +118,7 @@ class MariaDB:
             program("mariadbd"),
             *_WORDS,
             f"--datadir={self.folder / 'data'}",
+            _own_temporary_files(self.folder),
             f"--socket={self.socket}",
             f"--port={self.port}",
             f"--pid-file={self.folder / 'pid'}",
@@ -187,6 +188,7 @@ def _install(folder: Path, account: dict[str, Any]) -> None:
             program("mariadb-install-db"),
             "--no-defaults",
             f"--datadir={folder / 'data'}",
+            _own_temporary_files(folder),
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             # Else it looks the machine's name up, and gives up when that fails.
@@ -201,3 +203,11 @@ def _install(folder: Path, account: dict[str, Any]) -> None:
         **account,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _own_temporary_files(folder: Path) -> str:
+    """A server that starts removes every temporary table in /tmp, and those of its neighbours too.
+
+    Two that are set up at once would make each other fail.
+    """
+    return f"--tmpdir={folder}"
