@@ -98,6 +98,12 @@ def test_a_closed_store_leaves_no_thread_behind():
     assert threads() == before
 
 
+async def test_it_works_where_a_loop_runs_already():
+    with sync.connect("memory:") as queue:
+        queue.enqueue("mail")
+        assert queue.stats() == Stats(queued=1)
+
+
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
 def test_a_server_that_is_away_is_told_and_leaves_no_thread_behind(scheme: str):
     before = threads()

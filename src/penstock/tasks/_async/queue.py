@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
+from penstock.observe.events import Event, Name, emit
 from penstock.tasks._async.stores import TaskStore, open_store
 from penstock.tasks.options import StoreOptions
 from penstock.tasks.payloads import encoded
@@ -93,15 +95,22 @@ class TaskQueue:
             dedupe=dedupe,
             id=TaskId(task_id) if task_id is not None else new_task_id(),
         )
-        return await self.store.insert(task, connection=connection)
+        stored = await self.store.insert(task, connection=connection)
+        emit(Event(Name.TASK_ENQUEUED, topic=topic, task_id=stored))
+        return stored
 
     async def enqueue_many(
         self, tasks: Sequence[NewTask], *, skip_duplicates: bool = False, connection: Any = None
     ) -> list[TaskId]:
         """Store all of them or none."""
-        return await self.store.insert_many(
+        stored = await self.store.insert_many(
             tasks, skip_duplicates=skip_duplicates, connection=connection
         )
+        # One that was there already has an id that is not its own.
+        new = [task for task, task_id in zip(tasks, stored, strict=True) if task.id == task_id]
+        for topic, count in Counter(task.topic for task in new).items():
+            emit(Event(Name.TASK_ENQUEUED, topic=topic, count=count))
+        return stored
 
     async def get(self, task_id: str) -> Task | None:
         """The task as it stands now, or None."""

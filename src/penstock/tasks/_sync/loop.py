@@ -55,7 +55,7 @@ class Loop:
                 self._loop = asyncio.new_event_loop()
                 self._process = os.getpid()
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="penstock-tasks", daemon=True
+                    target=_serve, args=(self._loop,), name="penstock-tasks", daemon=True
                 )
                 self._thread.start()
         if self._process != os.getpid():
@@ -76,7 +76,14 @@ class Loop:
             return
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Closed in its own thread: the caller's may have a running loop of its own."""
+    try:
+        loop.run_forever()
         loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
         loop.close()
 
 

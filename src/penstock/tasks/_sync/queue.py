@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
+from penstock.observe.events import Event, Name, emit
 from penstock.tasks._sync.stores import TaskStore, open_store
 from penstock.tasks.options import StoreOptions
 from penstock.tasks.payloads import encoded
@@ -94,13 +96,22 @@ class TaskQueue:
             dedupe=dedupe,
             id=TaskId(task_id) if task_id is not None else new_task_id(),
         )
-        return self.store.insert(task, connection=connection)
+        stored = self.store.insert(task, connection=connection)
+        emit(Event(Name.TASK_ENQUEUED, topic=topic, task_id=stored))
+        return stored
 
     def enqueue_many(
         self, tasks: Sequence[NewTask], *, skip_duplicates: bool = False, connection: Any = None
     ) -> list[TaskId]:
         """Store all of them or none."""
-        return self.store.insert_many(tasks, skip_duplicates=skip_duplicates, connection=connection)
+        stored = self.store.insert_many(
+            tasks, skip_duplicates=skip_duplicates, connection=connection
+        )
+        # One that was there already has an id that is not its own.
+        new = [task for task, task_id in zip(tasks, stored, strict=True) if task.id == task_id]
+        for topic, count in Counter(task.topic for task in new).items():
+            emit(Event(Name.TASK_ENQUEUED, topic=topic, count=count))
+        return stored
 
     def get(self, task_id: str) -> Task | None:
         """The task as it stands now, or None."""
