@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
+import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -81,6 +83,8 @@ def main() -> int:
     arguments = _arguments()
     console = Console() if sys.stdout.isatty() else Console(width=160)
     figures: list[Figure] = []
+    # On disk: a test server would keep its data in memory.
+    os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     with ExitStack() as stack:
         server = stack.enter_context(postgres.running("bench", locate.packaged()))
         maria = stack.enter_context(mariadb.running(*_SETTINGS))

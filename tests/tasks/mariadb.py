@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
+from penstock.testing import scratch
 from penstock.testing.server import end, free_port
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def running(*options: str) -> Iterator[MariaDB]:
     """A fresh server, gone with its data at the end."""
     program("mariadbd")
     account = _account()
-    folder = Path(tempfile.mkdtemp(prefix="penstock-maria-"))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-maria-", dir=scratch.parent()))
     try:
         if account:
             os.chown(folder, account["user"], account["group"])

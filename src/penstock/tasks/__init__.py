@@ -4,6 +4,8 @@ async with penstock.tasks.connect("mysql://app@localhost/shop") as queue:
     await queue.enqueue("mail", {"to": "ada"}, tenant_id="acme", priority=Priority.HIGH)
 """
 
+from importlib import import_module
+
 from penstock.tasks._async.queue import TaskQueue, connect
 from penstock.tasks.backoff import Backoff
 from penstock.tasks.connecting import open_store
@@ -86,4 +88,6 @@ def __getattr__(name: str) -> object:
         from penstock.tasks.mysql import MySQLTaskStore  # noqa: PLC0415
 
         return MySQLTaskStore
-    raise AttributeError(name)
+    if name == "sync":
+        return import_module("penstock.tasks.sync")
+    raise AttributeError(f"module 'penstock.tasks' has no attribute {name!r}")
