@@ -9,7 +9,6 @@ engine agree is a matter for `tests/docs/test_reference.py`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -19,6 +18,10 @@ from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.current import keep  # noqa: E402
+
 SQL = ROOT / "sql"
 PAGE = ROOT / "docs" / "reference" / "sql.md"
 
@@ -344,22 +347,5 @@ def _row(label: str, name: str, given: dict[str, frozenset[str]]) -> str:
     return f"| {label} | {' | '.join(marks)} |"
 
 
-def main() -> int:
-    options = argparse.ArgumentParser(description="Write docs/reference/sql.md from sql/.")
-    options.add_argument("--check", action="store_true", help="only say whether it is current")
-    wanted = page()
-    if not options.parse_args().check:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == wanted:
-        return 0
-    print(
-        f"{PAGE.relative_to(ROOT)} is not current: run python tools/sql_reference.py",
-        file=sys.stderr,
-    )
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep(__doc__, lambda: {PAGE: page()}))

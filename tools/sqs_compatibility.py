@@ -10,7 +10,6 @@ so nothing that Amazon adds goes unnoticed, and nothing is claimed that is not t
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import sys
@@ -19,10 +18,11 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from penstock.sqs.model import ACTIONS, FAULTS, SHAPES  # noqa: E402
 from penstock.sqs.shapes import ListOf, Structure, Text  # noqa: E402
+from tools.current import keep  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "sqs-compatibility.md"
 TESTS = (ROOT / "tests" / "sqs", ROOT / "tests" / "sqs_sql")
@@ -173,23 +173,12 @@ def _parameters(shape: str) -> list[tuple[str, bool]]:
     return rows
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when it is old")
-    arguments = parser.parse_args()
+def _wanted() -> dict[Path, str]:
     page = render()
     if page.missing:
-        sys.stderr.write("no test uses: " + "; ".join(page.missing) + "\n")
-        return 1
-    text = "\n".join(page.lines) + "\n"
-    current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if arguments.check:
-        if text != current:
-            sys.stderr.write(f"{PAGE.relative_to(ROOT)} is old: run tools/sqs_compatibility.py\n")
-        return int(text != current)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+        raise SystemExit("no test uses: " + "; ".join(page.missing))
+    return {PAGE: "\n".join(page.lines) + "\n"}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep(__doc__, _wanted))

@@ -9,7 +9,6 @@ rules, which stand below.  Nothing imports botocore when the server runs.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import subprocess
@@ -20,6 +19,10 @@ from typing import Any
 import botocore
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.current import keep  # noqa: E402
+
 TABLE = ROOT / "src" / "penstock" / "sqs" / "model.py"
 MODEL = Path(botocore.__file__).parent / "data" / "sqs" / "2012-11-05" / "service-2.json.gz"
 
@@ -152,19 +155,5 @@ def render() -> str:
     return _formatted("\n".join(lines) + "\n")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when it is old")
-    arguments = parser.parse_args()
-    text = render()
-    current = TABLE.read_text(encoding="utf-8") if TABLE.exists() else ""
-    if arguments.check:
-        if text != current:
-            sys.stderr.write(f"{TABLE.relative_to(ROOT)} is old: run tools/sqs_model.py\n")
-        return int(text != current)
-    TABLE.write_text(text, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep(__doc__, lambda: {TABLE: render()}))

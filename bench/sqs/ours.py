@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,11 +16,12 @@ import psutil
 import psycopg
 
 from bench.server import running, usual
-from bench.sqs.peers import Started, await_port, end, free_port
+from bench.sqs.peers import Started, await_port
 from bench.sqs.wire import Credentials
 from penstock import schema
 from penstock.sqs import key_file
 from penstock.sqs.keys import AccessKey
+from penstock.testing.server import end, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,4 +59,4 @@ def penstock(processes: int = 1) -> Iterator[Started]:
                 server.process,
             )
         finally:
-            end(process)
+            end(process, signal.SIGTERM)

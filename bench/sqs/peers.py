@@ -21,6 +21,7 @@ import platformdirs
 import psutil
 
 from bench.sqs.wire import Credentials
+from penstock.testing.server import end, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,7 +162,7 @@ def started(peer: Peer) -> Iterator[Started]:
         url = f"http://127.0.0.1:{port}"
         yield Started(peer.name, url, _UNSIGNED, psutil.Process(process.pid))
     finally:
-        end(process)
+        end(process, signal.SIGTERM)
 
 
 def await_port(process: subprocess.Popen[bytes], port: int) -> None:
@@ -172,20 +173,3 @@ def await_port(process: subprocess.Popen[bytes], port: int) -> None:
                 return
         time.sleep(0.05)
     raise Absent("does not start: its log is in the cache folder")
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tools.mutations import MUTATIONS, Mutation, missing
+from tools.mutations import MUTATIONS, missing
+
+if TYPE_CHECKING:
+    from tools.planted.mutation import Mutation
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

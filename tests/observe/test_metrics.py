@@ -17,6 +17,7 @@ NAMES = {
     "penstock_claims_extended",
     "penstock_claims_lost",
     "penstock_handler_seconds",
+    "penstock_leases_lost",
     "penstock_listener_losses",
     "penstock_listeners",
     "penstock_messages_acked",
@@ -31,6 +32,11 @@ NAMES = {
     "penstock_queue_processing",
     "penstock_queue_scheduled",
     "penstock_schedules_fired",
+    "penstock_tasks_dead_lettered",
+    "penstock_tasks_done",
+    "penstock_tasks_enqueued",
+    "penstock_tasks_failed",
+    "penstock_tasks_released",
     "penstock_workers",
 }
 

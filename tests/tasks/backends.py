@@ -94,6 +94,13 @@ class Postgres:
 
             yield lock
 
+    @contextmanager
+    def blocking(self, place: Place, table: str) -> Iterator[None]:
+        """Nobody else can use the table meanwhile."""
+        with psycopg.connect(place.dsn) as connection:
+            connection.execute(f"lock table {table}".encode())
+            yield
+
 
 @dataclass(slots=True)
 class Maria:
@@ -134,6 +141,17 @@ class Maria:
 
                 yield lock
                 cursor.execute("rollback")
+        finally:
+            connection.close()
+
+    @contextmanager
+    def blocking(self, place: Place, table: str) -> Iterator[None]:
+        """Nobody else can use the table meanwhile."""
+        connection = self.server.connect(place.name)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"lock tables {table} write")
+                yield
         finally:
             connection.close()
 

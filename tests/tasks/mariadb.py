@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
+from penstock.testing import scratch
+from penstock.testing.server import end, free_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -68,8 +71,9 @@ class MariaDB:
     """A server that can be killed and started again."""
 
     folder: Path
-    port: int
     options: tuple[str, ...]
+    port: int = 0
+    """Another one after each start."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -101,10 +105,21 @@ class MariaDB:
             connection.close()
 
     def start(self) -> None:
+        """Start on a port that is free now; one that somebody else was faster to take is left."""
+        for _ in range(_ATTEMPTS):
+            self.port = free_port()
+            self._spawn()
+            if self._answers():
+                return
+            self.stop()
+        raise NotStarted((self.folder / "log").read_text(errors="replace")[-4000:])
+
+    def _spawn(self) -> None:
         command = [
             program("mariadbd"),
             *_WORDS,
             f"--datadir={self.folder / 'data'}",
+            _own_temporary_files(self.folder),
             f"--socket={self.socket}",
             f"--port={self.port}",
             f"--pid-file={self.folder / 'pid'}",
@@ -120,27 +135,21 @@ class MariaDB:
                 start_new_session=True,
                 **_account(),
             )
-        self._await_answer()
 
-    def _await_answer(self) -> None:
+    def _answers(self) -> bool:
+        """Whether it comes up: it listens before it serves, so it must have said something."""
         assert self.process is not None
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
-            with socket.socket(socket.AF_UNIX) as probe:
-                if probe.connect_ex(str(self.socket)) == 0:
-                    return
+            if self._listens():
+                self.connect(connect_timeout=_START_SECONDS).close()
+                return True
             time.sleep(0.02)
-        raise NotStarted((self.folder / "log").read_text(errors="replace")[-4000:])
+        return False
 
-    def start_somewhere(self) -> None:
-        """Start on a free port; one that somebody else took meanwhile is given up for another."""
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                return self.start()
-            except NotStarted:
-                self.stop()
-                self.port = _free_port()
-        return self.start()
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.socket)) == 0
 
     def kill(self) -> None:
         """As a crash: nothing is said, nothing is written."""
@@ -149,13 +158,8 @@ class MariaDB:
         self.process.wait()
 
     def stop(self) -> None:
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        if self.process is not None:
+            end(self.process, signal.SIGTERM)
 
 
 @contextmanager
@@ -163,15 +167,15 @@ def running(*options: str) -> Iterator[MariaDB]:
     """A fresh server, gone with its data at the end."""
     program("mariadbd")
     account = _account()
-    folder = Path(tempfile.mkdtemp(prefix="penstock-maria-"))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-maria-", dir=scratch.parent()))
     try:
         if account:
             os.chown(folder, account["user"], account["group"])
         folder.chmod(0o755)
         _install(folder, account)
-        server = MariaDB(folder, _free_port(), options)
+        server = MariaDB(folder, options)
         try:
-            server.start_somewhere()
+            server.start()
             yield server
         finally:
             server.stop()
@@ -185,8 +189,12 @@ def _install(folder: Path, account: dict[str, Any]) -> None:
             program("mariadb-install-db"),
             "--no-defaults",
             f"--datadir={folder / 'data'}",
+            _own_temporary_files(folder),
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
+            # Else it looks the machine's name up, and gives up when that fails.
+            "--force",
+            "--skip-name-resolve",
             "--innodb-log-file-size=64M",
         ],
         capture_output=True,
@@ -198,8 +206,9 @@ def _install(folder: Path, account: dict[str, Any]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _own_temporary_files(folder: Path) -> str:
+    """A server that starts removes every temporary table in /tmp, and those of its neighbours too.
+
+    Two that are set up at once would make each other fail.
+    """
+    return f"--tmpdir={folder}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import signal
 import textwrap
@@ -16,6 +18,7 @@ from penstock.cli import task
 from penstock.cli.advice import explain
 from penstock.cli.app import app
 from penstock.errors import PenstockError
+from penstock.tasks import NewTask
 from tests.acceptance.commandline import CommandLine, Ran
 from tests.tasks import seed
 
@@ -108,13 +111,61 @@ def test_the_doctor_names_what_is_slow_and_fails(bare_place: Place):
     assert any("index" in each["name"] and not each["ok"] for each in ran.json)
 
 
-@pytest.mark.backends("mariadb")
-def test_the_general_doctor_knows_mysql_too(penstock: Inside):
-    found = penstock.ok("doctor", "--json").json
-    assert {"package", "tasks: server", "tasks: payload"} <= {each["name"] for each in found}
+def test_the_general_doctor_looks_at_tasks_and_wants_no_engine_for_them(
+    penstock: Inside, place: Place
+):
+    found = {each["name"] for each in penstock.ok("doctor", "--json").json}
+    own = "tasks: payload" if place.backend.name == "mariadb" else "tasks: index (lease_until)"
+    assert {"package", "tasks: server", own} <= found
 
 
-@pytest.mark.backends("mariadb")
+@pytest.mark.backends("pg18")
+def test_without_tasks_and_without_the_engine_the_doctor_says_so(bare_place: Place):
+    ran = Inside(bare_place.dsn)("doctor", "--json")
+    assert ran.code == 1
+    assert [each["advice"] for each in ran.json if not each["ok"]] == ["run penstock init"]
+
+
+def test_a_dedupe_that_means_nothing_names_what_does(penstock: Inside):
+    ran = penstock("task", "enqueue", "mail", "--dedupe-key", "k", "--dedupe", "soon")
+    assert ran.code == 2
+    assert "while-open" in ran.err
+
+
+def test_the_general_doctor_says_what_to_improve_in_a_table_made_by_hand(bare_place: Place):
+    tables = seed.MYSQL if bare_place.backend.name == "mariadb" else seed.POSTGRES
+    bare_place.backend.run(bare_place, *tables, *seed.INDEXES)  # type: ignore[attr-defined]
+    ran = Inside(bare_place.dsn)("doctor", "--json")
+    assert ran.code == 1
+    wrong = [each for each in ran.json if each["name"].startswith("tasks: ") and not each["ok"]]
+    assert len(wrong) > 5
+    assert all(each["advice"] for each in wrong)
+
+
+def test_dead_letters_are_shown_and_replayed_by_command(penstock: Inside, place: Place):
+    async def bury() -> None:
+        async with place.opened() as store:
+            for _ in range(3):
+                await store.insert(NewTask("mail", b"p", max_attempts=1))
+                [task] = await store.reserve("w")
+                await store.move_to_dlq(task.lease, "no paper")
+
+    asyncio.run(bury())
+    assert [each["reason"] for each in penstock.ok("task", "dlq", "--json").json] == [
+        "no paper"
+    ] * 3
+    kept = penstock.ok("task", "replay", "--max", "1", "--keep-attempts", "--json").json
+    assert kept == {"replayed": 1, "remaining": 2}
+    assert "put 2 back, 0 dead" in penstock.ok("task", "replay", "--delay", "1h").out
+    found = penstock.ok("task", "list", "--json").json
+    assert sorted((each["attempts"], each["max_attempts"]) for each in found) == [
+        (0, 1),
+        (0, 1),
+        (1, 2),
+    ]
+    assert sum(each["available_at"] > each["created_at"] for each in found) == 2
+
+
 def test_a_worker_runs_until_it_is_told_to_stop(penstock: Inside, place: Place, tmp_path: Path):
     (tmp_path / "chores.py").write_text(
         textwrap.dedent("""
@@ -125,20 +176,25 @@ def test_a_worker_runs_until_it_is_told_to_stop(penstock: Inside, place: Place, 
             @worker.handler("mail", keep_result=True)
             async def send(task):
                 print(task.payload.decode(), flush=True)
+                if task.payload == b"twice":
+                    raise ValueError("no paper")
                 return {"sent": True}
         """)
     )
-    task_id = penstock.ok("task", "enqueue", "mail", "hello", "--json").json["id"]
-    running = CommandLine(place.dsn).start(
-        "task", "worker", "chores:worker", PYTHONPATH=str(tmp_path)
-    )
+    words = ("task", "enqueue", "mail", "hello", "--priority", "30", "--json")
+    task_id = penstock.ok(*words).json["id"]
+    penstock.ok("task", "enqueue", "mail", "twice")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    running = CommandLine(place.dsn).start("task", "worker", "chores:worker", PYTHONPATH=path)
     try:
         assert running.stdout is not None
         assert running.stdout.readline() == "hello\n"
+        assert running.stdout.readline() == "twice\n"
     finally:
         running.send_signal(signal.SIGTERM)
         _, err = running.communicate(timeout=60)
     assert running.returncode == 0, err
+    assert "task.failed" in err, err
     shown = penstock.ok("task", "show", task_id, "--json").json
     assert (shown["status"], json.loads(shown["result"])) == ("done", {"sent": True})
 

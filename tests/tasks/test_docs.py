@@ -1,12 +1,21 @@
-"""The page of MySQL statements is made from the statements themselves."""
+"""The pages about tasks: what they list is complete, and what they name exists."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 from pathlib import Path
+from typing import Any
 
+from penstock import tasks
 from penstock.tasks.sql import load
 
+NAMES = Path(__file__).parents[2] / "docs" / "reference" / "task-names.md"
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "mysql-statements.md"
+# Schemes of DSNs, and what is not of tasks alone.
+WORDS = {"postgresql", "mysql", "mariadb", "True", "penstock", "observe", "task", "lost", "lease"}
+WORDS |= {"worker"}
 HEAD = """\
 # Every statement on MySQL and MariaDB
 
@@ -24,10 +33,14 @@ Words in braces are filled in: `{ready}` is `waiting = 0`, or `available_at <= c
 table made by hand; `{order}` is `urgency, created_at, id` or `priority desc, created_at, id`;
 `{ready_topic}` and its like are `force index (…)` where that index exists, and nothing elsewhere;
 `{values}` are rows; `{each}` is one query for each topic.
+"""
+TABLES = """\
+## The tables
 
-Each session begins with `sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'`, `time_zone =
-'+00:00'`, `innodb_lock_wait_timeout`, `sql_notes = 0` (variables of both) and `set session
-transaction isolation level read committed` (the statement, because the variable has two names).
+`datetime(6)` is known since MySQL 5.6, `generated always as (…) stored` since 5.7, and both are in
+MariaDB 10.6. `/*M!100600 … */` is a comment to MySQL and code to MariaDB; `/*!80017 … */` is code
+to MySQL and a comment to MariaDB, which skips MySQL's numbers from 50700 on. No index is longer
+than InnoDB's 3,072 bytes, no default is an expression, and no index is descending or computed.
 """
 
 
@@ -36,7 +49,9 @@ def page() -> str:
         f"## {each.name}\n\n{each.reason}\n\n```mysql\n{each.sql};\n```\n"
         for each in load("penstock.tasks.mysql").values()
     ]
-    return "\n".join([HEAD, *parts])
+    tables = Path(tasks.__path__[0]) / "mysql" / "schema.sql"
+    made = f"```mysql\n{tables.read_text(encoding='utf-8')}```\n"
+    return "\n".join([HEAD, *parts, TABLES, made])
 
 
 def test_the_page_of_mysql_statements_is_current():
@@ -46,6 +61,67 @@ def test_the_page_of_mysql_statements_is_current():
 
 def test_every_mysql_statement_says_why_it_is_valid_on_mysql_too():
     assert [each.name for each in load("penstock.tasks.mysql").values() if not each.reason] == []
+
+
+def test_no_mysql_statement_stands_outside_the_list():
+    folder = Path(tasks.__path__[0]) / "mysql"
+    texts = [
+        node.value
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    verbs = r"(select|insert|update|delete|replace|set|alter|create|drop|show|call|with)"
+    assert len(texts) > 100
+    assert [text for text in texts if re.match(rf"\s*{verbs}\s\S+\s", text)] == []
+
+
+def test_every_method_of_a_store_is_documented():
+    methods = [
+        getattr(tasks.TaskStore, name) for name in vars(tasks.TaskStore) if not name.startswith("_")
+    ]
+    assert len(methods) > 20
+    assert [each.__name__ for each in methods if not inspect.getdoc(each)] == []
+
+
+def vocabulary() -> set[str]:
+    """Every name that a user of tasks can type: classes, methods, arguments, fields, tables."""
+    known: set[str] = set()
+    for name in tasks.__all__:
+        known |= {name, *members(getattr(tasks, name))}
+    schema = Path(tasks.__path__[0]) / "mysql" / "schema.sql"
+    pg = Path(tasks.__path__[0]) / "postgres" / "schema.sql"
+    for path in (schema, pg):
+        known |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    return known
+
+
+def members(found: Any) -> set[str]:
+    known = set(arguments(found))
+    if inspect.isclass(found):
+        for name, member in inspect.getmembers(found):
+            known |= {name, *arguments(member)}
+    return known
+
+
+def arguments(found: Any) -> list[str]:
+    try:
+        return list(inspect.signature(found).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def test_what_the_page_of_task_names_names_exists():
+    rows = [line.split(" | ") for line in NAMES.read_text(encoding="utf-8").splitlines()]
+    ours = [row[1] for row in rows if len(row) == 2 and row[0] != "| there"]
+    words = {
+        word
+        for cell in ours
+        for code in re.findall(r"`([^`]+)`", cell)
+        for word in re.findall(r"[A-Za-z_]\w+", code)
+    }
+    assert len(ours) > 20
+    assert words - vocabulary() - WORDS == set()
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -37,6 +39,10 @@ TTL = 2
 LEASE = 2
 
 
+# A planted mutation is looked for, not explained.
+PHASES = [Phase.generate] if os.environ.get("PENSTOCK_NO_SHRINK") else list(Phase)
+
+
 class Machine(RuleBasedStateMachine):
     """Runs each step on the store and on the model, and compares what they say."""
 
@@ -63,8 +69,16 @@ class Machine(RuleBasedStateMachine):
         return self.runner.run(run())
 
     def one_of_the_leases(self, data: st.DataObject) -> Lease:
-        """One of the last few, which may still hold, or may have been lost just now."""
-        return data.draw(st.sampled_from(self.leases[-4:]))
+        """One of the last few, of an attempt that its own owner has outlived, or a stranger's."""
+        outlived = [each for each in self.leases if self.outlived(each)]
+        strangers = [replace(each, owner="s") for each in self.leases[-1:]]
+        return data.draw(st.sampled_from([*outlived[-3:], *strangers, *self.leases[-4:]]))
+
+    def outlived(self, lease: Lease) -> bool:
+        """Whether all but the attempt would let it pass."""
+        row = self.model.rows[lease.task_id]
+        held = self.model.held(lease.task_id, lease.owner, row.attempts)
+        return held is not None and row.attempts != lease.attempt
 
     def fenced(self, lease: Lease, act: Callable[[], Awaitable[Any]]) -> tuple[Row | None, Any]:
         row = self.model.held(lease.task_id, lease.owner, lease.attempt)
@@ -170,6 +184,16 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
+    def begin_anew(self, data: st.DataObject) -> None:
+        """As a worker whose handler failed: the same owner gets the task again at once."""
+        lease = self.one_of_the_leases(data)
+        row, status = self.fenced(lease, lambda: self.store.release(lease))
+        if row is not None:
+            assert status == self.model.release(row, 0, counts=True)
+            self.reserve(lease.owner, [row.topic], row.tenant, 4)
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
     def bury(self, data: st.DataObject) -> None:
         lease = self.one_of_the_leases(data)
         row, _ = self.fenced(lease, lambda: self.store.move_to_dlq(lease, "no use"))
@@ -234,6 +258,7 @@ def explore(place: Place, examples: int, steps: int) -> None:
                     stateful_step_count=steps,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),
+                    phases=PHASES,
                     database=None,
                 ),
             )

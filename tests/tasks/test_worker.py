@@ -9,10 +9,23 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from penstock.errors import InvalidSetting
 from penstock.observe.events import Event, Name, subscribe
-from penstock.tasks import Backoff, Dead, NewTask, Priority, Retry, Stats, Status, TaskWorker
+from penstock.observe.metrics import Metrics
+from penstock.tasks import (
+    Backoff,
+    Dead,
+    MemoryTaskStore,
+    NewTask,
+    Priority,
+    Retry,
+    Stats,
+    Status,
+    TaskQueue,
+    TaskWorker,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -341,3 +354,48 @@ def test_the_backoff_is_that_of_the_seed():
     )
     assert backoff.delay(1, 0) == timedelta(seconds=0.8)
     assert backoff.delay(1, 1) == timedelta(seconds=1.2)
+
+
+def test_the_jitter_differs_from_time_to_time_and_stays_within_a_fifth():
+    delays = {Backoff().delay(4).total_seconds() for _ in range(200)}
+    assert len(delays) > 100
+    assert 6.4 <= min(delays) <= max(delays) <= 9.6
+
+
+def test_an_idle_worker_looks_less_and_less_often_up_to_the_polling_interval():
+    worker = TaskWorker(MemoryTaskStore(), polling_interval=timedelta(seconds=1))
+    pauses = [worker._pause(looks).total_seconds() for looks in range(1, 40)]
+    wanted = [min(0.05 * 2**number, 1) for number in range(39)]
+    assert all(0.9 * most <= pause <= most for pause, most in zip(pauses, wanted, strict=True))
+
+
+@pytest.mark.backends("memory")
+async def test_a_tasks_life_is_told_in_events_and_counted(store: TaskStore):
+    told: list[Event] = []
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    queue = TaskQueue(store)
+    worker = TaskWorker(queue)
+
+    @worker.handler("mail")
+    async def send(task: Task) -> None:
+        if task.payload:
+            raise Dead("no use")
+
+    with subscribe(told.append), subscribe(metrics):
+        await queue.enqueue("mail", task_id="one")
+        same = NewTask("mail", dedupe_key="k")
+        await queue.enqueue_many([NewTask("mail", b"x"), same], skip_duplicates=True)
+        await queue.enqueue_many([NewTask("mail", dedupe_key="k")], skip_duplicates=True)
+        assert await worker.drain() == 3
+    enqueued = [(each.task_id, each.count) for each in told if each.name is Name.TASK_ENQUEUED]
+    assert enqueued == [("one", 1), (None, 2)]
+    counted = {
+        name: registry.get_sample_value(f"penstock_tasks_{name}_total", labels)
+        for name, labels in {
+            "enqueued": {"topic": "mail"},
+            "done": {"topic": "mail"},
+            "dead_lettered": {"topic": "mail", "error_kind": "Dead"},
+        }.items()
+    }
+    assert counted == {"enqueued": 3, "done": 2, "dead_lettered": 1}

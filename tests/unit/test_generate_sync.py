@@ -56,3 +56,49 @@ def test_every_file_of_the_client_has_its_twin() -> None:
     names = {path.name for path in generate_sync.FOLDERS[0].joinpath("_async").glob("*.py")}
     twins = {path.name for path in generate_sync.FOLDERS[0].joinpath("_sync").glob("*.py")}
     assert names == twins
+
+
+PROTOCOL = '''"""What stores promise."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from penstock.tasks.task import Task
+
+
+class TaskStore(Protocol):
+    """Keeps tasks."""
+
+    wakes: bool
+
+    async def open(self) -> None:
+        """Written by hand."""
+        ...
+
+    async def insert(self, task: Task, *, connection: Any = None) -> int:
+        """Store it.
+
+        In two paragraphs.
+        """
+        ...
+
+    async def purge(self, older: int = 3) -> None:
+        """Delete."""
+        ...
+
+    def shift_clock(self, by: int) -> None:
+        """At once."""
+        ...
+'''
+
+
+def test_a_blocking_store_hands_every_call_to_its_loop() -> None:
+    made = generate_sync.blocking_store(PROTOCOL)
+    assert "async " not in made
+    assert "class TaskStore(OnLoop):" in made
+    assert "return self._run(self._store.insert(task, connection=connection), connection)" in made
+    assert "\n        self._run(self._store.purge(older))\n" in made
+    assert "\n        self._store.shift_clock(by)\n" in made
+    assert "def open" not in made
+    assert '"""Store it.\n\n        In two paragraphs.\n        """' in made

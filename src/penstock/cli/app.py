@@ -9,29 +9,51 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import penstock
-from penstock.cli import (
-    demo,
-    dlq,
-    doctor,
-    init,
-    maintain,
-    message,
-    output,
-    queue,
-    sqs,
-    sqs_key,
-    task,
-    topic,
-    worker,
-)
-from penstock.cli.advice import explain
-from penstock.cli.command import Common, DsnOption, JsonOption
-from penstock.errors import PenstockError
+from penstock.cli.common import Common, DsnOption, JsonOption
+from penstock.cli.lazily import Entry, LazyGroup
 
 FAILED = 1
 
+
+class Root(LazyGroup):
+    """Every noun and verb, in the order of the help; a test compares the sentences."""
+
+    entries = (
+        Entry(
+            "init",
+            "Install the engine in a database, or bring it up to date. "
+            "Running it again is harmless.",
+        ),
+        Entry(
+            "doctor",
+            "Check that everything is as it should be, and say what to do where it is not.",
+        ),
+        Entry(
+            "maintain",
+            "Do all housekeeping: expired claims, segments, exclusive queues, old history.",
+        ),
+        Entry("worker", "Run a worker: its handlers and schedules, until SIGTERM or Ctrl-C."),
+        Entry(
+            "sqs",
+            "Serve Amazon SQS's protocols: any SQS client works with the queues of this database.",
+        ),
+        Entry(
+            "demo",
+            "Publish an order stream to three queues and show what becomes of it, "
+            "in about 15 seconds.",
+        ),
+        Entry("topic", "The logs that messages are published to."),
+        Entry("queue", "The subscriptions that messages are consumed from."),
+        Entry("message", "Publish, look at, and consume messages by hand."),
+        Entry("dlq", "The dead letters: messages that used up their attempts."),
+        Entry("task", "Durable tasks, on PostgreSQL, MySQL or MariaDB."),
+        Entry("sqs-key", "Who may sign requests to the SQS server."),
+    )
+
+
 app = typer.Typer(
     name="penstock",
+    cls=Root,
     help="A message queue that lives in PostgreSQL.",
     epilog="Example: penstock demo",
     no_args_is_help=True,
@@ -64,21 +86,28 @@ def root(
     context.obj = Common(dsn, json)
 
 
-for noun in (topic, queue, message, dlq, task, sqs_key):
-    app.add_typer(noun.app)
-for verb in (init, doctor, maintain, worker, sqs, demo):
-    verb.register(app)
-
-
 def main() -> NoReturn:
     """Run the command line; never show a traceback for what a person can mend."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         app(prog_name="penstock")
-    except PenstockError as problem:
-        output.error(*explain(problem))
+    except Exception as problem:
+        if not _told(problem):
+            raise
         sys.exit(FAILED)
     sys.exit(0)
+
+
+def _told(problem: Exception) -> bool:
+    """Whether the error was one of ours, and has been shown."""
+    # Imported now: whoever asks for help or for the version needs neither rich nor psycopg.
+    from penstock.cli import output
+    from penstock.cli.advice import explain
+    from penstock.errors import PenstockError
+
+    if isinstance(problem, PenstockError):
+        output.error(*explain(problem))
+    return isinstance(problem, PenstockError)
 
 
 def _interrupt(_signal: int, _frame: Any) -> NoReturn:

@@ -10,33 +10,14 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from penstock.cli.common import Common, DsnOption, JsonOption
 from penstock.cli.session import Session
 
 INTERRUPTED = 130
-
-DsnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dsn",
-        metavar="URL",
-        help="The server to use. Default: PENSTOCK_DSN, else an embedded PostgreSQL.",
-        show_default=False,
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Common:
-    """The shared options as given before the noun."""
-
-    dsn: str | None = None
-    json: bool = False
 
 
 def command(

@@ -19,7 +19,7 @@ from penstock.cli.session import AnyConnection, Session
 from penstock.cli.task_session import TaskSession, is_mysql
 from penstock.client import calls
 from penstock.client.blocking import run
-from penstock.errors import PenstockError
+from penstock.errors import NotInstalled, PenstockError
 from penstock.models import HealthCheck
 from penstock.observe.health import summary
 from penstock.tasks import Finding, StoreOptions, open_store
@@ -56,16 +56,28 @@ def examine(session: Session | TaskSession) -> Iterator[HealthCheck]:
         return
     yield _connection(connection)
     yield _server(connection)
+    asked = "select to_regclass('mq_tasks') is not null"
+    has_tasks = connection.execute(asked).fetchone() == (True,)
+    yield from _engine(connection, needed=not has_tasks)
+    if has_tasks:
+        yield from _task_tables(session.dsn)
+
+
+def _engine(connection: AnyConnection, *, needed: bool) -> Iterator[HealthCheck]:
+    """Tasks live without an engine, messages don't."""
     try:
         schema.check(connection)
+    except NotInstalled as problem:
+        missing = _failed("engine", problem)
+        detail = "not installed, and tasks don't need it; messages do: run penstock init"
+        yield missing if needed else HealthCheck("engine", ok=True, detail=detail, advice=None)
+        return
     except PenstockError as problem:
         yield _failed("engine", problem)
         return
     yield HealthCheck("engine", ok=True, detail=f"version {schema.EXPECTED_VERSION}", advice=None)
     yield _roles(connection)
     yield from _health(connection)
-    if connection.execute("select to_regclass('mq_tasks') is not null").fetchone() == (True,):
-        yield from _task_tables(session.dsn)
 
 
 def _package() -> HealthCheck:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import typer
 
 from penstock import embedded, schema
-from penstock.cli.output import Output
+from penstock.cli.opening import Opening
 from penstock.cli.secrets import load_settings, without_secrets
 from penstock.client.blocking import run
 from penstock.client.calls import Call
@@ -23,29 +21,12 @@ T = TypeVar("T")
 AnyConnection = psycopg.Connection[Any]
 
 
-class Session:
-    """Opens what a command needs when it needs it, and closes all of it at the end."""
+class Session(Opening):
+    """A database that has the engine, or the embedded server."""
 
     def __init__(self, dsn: str | None, *, json: bool) -> None:
-        # An empty --dsn is a shell variable that nobody set: don't fall back to another server.
-        if dsn is not None and not dsn.strip():
-            raise typer.BadParameter(
-                "is empty; leave it out to use the embedded server", param_hint="--dsn"
-            )
+        super().__init__(dsn, json=json)
         self.settings = load_settings(dsn)
-        self.output = Output(json=json)
-        self._closing = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.close()
 
     @property
     def is_embedded(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.cli import status_line
 from penstock.cli.arguments import duration_option
 from penstock.cli.command import command as any_command
 from penstock.cli.finding import find_object
@@ -119,7 +120,17 @@ def _dedupe(text: str) -> Dedupe | timedelta:
         case "while-open":
             return Dedupe.WHILE_OPEN
         case _:
-            return duration(text)
+            return _lifetime(text)
+
+
+def _lifetime(text: str) -> timedelta:
+    try:
+        return duration(text)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{text!r} is none of forever, while-open or a duration such as 30s or 1d",
+            param_hint="--dedupe",
+        ) from None
 
 
 @command("list", example="penstock task list --status leased --topic mail")
@@ -289,7 +300,8 @@ def worker(
     """Run a worker until SIGTERM or Ctrl-C: then what runs may finish, the rest goes back."""
     # The module's own connect() finds it there.
     os.environ[variable("dsn")] = session.dsn
-    asyncio.run(_run_worker(session, _found(target), grace))
+    with status_line.logging_to(session.output):
+        asyncio.run(_run_worker(session, _found(target), grace))
 
 
 async def _run_worker(session: TaskSession, found: TaskWorker, grace: timedelta | None) -> None:

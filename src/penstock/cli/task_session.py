@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from datetime import timedelta
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
-import typer
-
-from penstock.cli.output import Output
+from penstock.cli.opening import Opening
 from penstock.cli.session import Session
 from penstock.settings import variable
 from penstock.tasks import StoreOptions, TaskStore, open_store
@@ -31,29 +27,12 @@ def is_mysql(dsn: str | None) -> bool:
     return given.partition(":")[0].partition("+")[0].strip().lower() in _MYSQL
 
 
-class TaskSession:
+class TaskSession(Opening):
     """Opens the store that a command needs, and closes it at the end."""
 
     def __init__(self, dsn: str | None, *, json: bool) -> None:
-        if dsn is not None and not dsn.strip():
-            raise typer.BadParameter(
-                "is empty; leave it out to use the embedded server", param_hint="--dsn"
-            )
+        super().__init__(dsn, json=json)
         self._given = dsn
-        self._json = json
-        self._closing = ExitStack()
-        self.output = Output(json=json)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.close()
 
     @cached_property
     def dsn(self) -> str:
@@ -64,7 +43,7 @@ class TaskSession:
 
     @cached_property
     def _postgres(self) -> Session:
-        return self._closing.enter_context(Session(self._given, json=self._json))
+        return self._closing.enter_context(Session(self._given, json=self.output.json))
 
     def store(self, **options: Any) -> TaskStore:
         """A store that is not opened yet."""

@@ -19,9 +19,12 @@ from penstock.observe.events import Event, Name, Subscription, subscribe
 # message.
 _LEVELS = {
     Name.MESSAGE_DEAD_LETTERED: logging.ERROR,
+    Name.TASK_DEAD_LETTERED: logging.ERROR,
     Name.CALL_FAILED: logging.ERROR,
     Name.MESSAGE_FAILED: logging.WARNING,
+    Name.TASK_FAILED: logging.WARNING,
     Name.CLAIM_LOST: logging.WARNING,
+    Name.LEASE_LOST: logging.WARNING,
     Name.LISTENER_LOST: logging.WARNING,
     Name.CALL_RETRIED: logging.WARNING,
     Name.LISTENER_CONNECTED: logging.INFO,

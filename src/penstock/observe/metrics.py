@@ -37,6 +37,16 @@ _COUNTERS: dict[Name, tuple[str, str, tuple[str, ...]]] = {
     Name.LISTENER_LOST: ("listener_losses", "LISTEN connections lost", ("error_kind",)),
     Name.CALL_RETRIED: ("calls_retried", "Database calls repeated", ("error_kind",)),
     Name.CALL_FAILED: ("calls_failed", "Database calls given up", ("error_kind",)),
+    Name.TASK_ENQUEUED: ("tasks_enqueued", "Tasks enqueued", ("topic",)),
+    Name.TASK_DONE: ("tasks_done", "Tasks done", ("topic",)),
+    Name.TASK_FAILED: ("tasks_failed", "Attempts at tasks that failed", ("topic", "error_kind")),
+    Name.TASK_RELEASED: ("tasks_released", "Tasks given back unattempted", ("topic",)),
+    Name.TASK_DEAD_LETTERED: (
+        "tasks_dead_lettered",
+        "Tasks that this process gave up",
+        ("topic", "error_kind"),
+    ),
+    Name.LEASE_LOST: ("leases_lost", "Leases that ended before their work", ("topic",)),
     Name.SCHEDULE_FIRED: ("schedules_fired", "Schedules fired", ("schedule",)),
 }
 _RISES = {Name.LISTENER_CONNECTED: "listeners", Name.WORKER_STARTED: "workers"}

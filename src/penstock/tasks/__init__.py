@@ -4,6 +4,9 @@ async with penstock.tasks.connect("mysql://app@localhost/shop") as queue:
     await queue.enqueue("mail", {"to": "ada"}, tenant_id="acme", priority=Priority.HIGH)
 """
 
+from importlib import import_module
+
+from penstock.tasks._async.queue import TaskQueue, connect
 from penstock.tasks.backoff import Backoff
 from penstock.tasks.connecting import open_store
 from penstock.tasks.errors import (
@@ -21,7 +24,6 @@ from penstock.tasks.health import Finding
 from penstock.tasks.memory import MemoryTaskStore
 from penstock.tasks.options import Policy, StoreOptions, Tables
 from penstock.tasks.postgres import PostgresTaskStore
-from penstock.tasks.queue import TaskQueue, connect
 from penstock.tasks.store import TaskStore
 from penstock.tasks.task import (
     Attempt,
@@ -86,4 +88,6 @@ def __getattr__(name: str) -> object:
         from penstock.tasks.mysql import MySQLTaskStore  # noqa: PLC0415
 
         return MySQLTaskStore
-    raise AttributeError(name)
+    if name == "sync":
+        return import_module("penstock.tasks.sync")
+    raise AttributeError(f"module 'penstock.tasks' has no attribute {name!r}")

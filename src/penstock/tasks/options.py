@@ -69,6 +69,13 @@ class StoreOptions:
         if self.pool_size < 1:
             raise InvalidTask(f"pool_size is {self.pool_size}: 1 or more is needed")
 
+    def tell_of_log_failure(self, failure: AttemptLogFailure) -> None:
+        """Call the hook; one that fails itself is in nobody's way either."""
+        try:
+            self.attempt_log_hook(failure)
+        except Exception as problem:  # noqa: BLE001 - what the log was for is done
+            _log.warning("the attempt log's hook failed: %s", type(problem).__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:

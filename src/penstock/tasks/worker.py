@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.client.endings import end
 from penstock.errors import InvalidSetting, PenstockError
 from penstock.observe.events import Event, Name, emit
+from penstock.tasks._async.queue import TaskQueue
 from penstock.tasks.backoff import Backoff
 from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy
-from penstock.tasks.queue import TaskQueue, encoded
+from penstock.tasks.payloads import encoded
 from penstock.tasks.running import Handler, Running
 from penstock.tasks.schedules import TaskSchedule, TaskScheduler
 from penstock.tasks.task import DEFAULT_TENANT, LONGEST_OWNER, NewTask, Priority

@@ -137,7 +137,7 @@ def start(
     """Run a server on a cluster; returns it and its port, a free one unless it is given."""
     # Between choosing a free port and taking it, another process may be faster.
     for _ in range(_ATTEMPTS):
-        chosen = port or _free_port()
+        chosen = port or free_port()
         process = _spawn(binaries, owner, folder, {**(settings or {}), "port": str(chosen)})
         if _comes_up(process, folder, chosen):
             return process, chosen
@@ -174,9 +174,10 @@ def _comes_up(process: subprocess.Popen[bytes], folder: Path, port: int) -> bool
     return False
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes], by: signal.Signals = signal.SIGQUIT) -> None:
+    """Ask the process to end, or else kill it.  SIGQUIT ends PostgreSQL at once."""
     if process.poll() is None:
-        process.send_signal(signal.SIGQUIT)
+        process.send_signal(by)
     try:
         process.wait(timeout=20)
     except subprocess.TimeoutExpired:
@@ -184,7 +185,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A loopback port that is free now; another process may take it before you do."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

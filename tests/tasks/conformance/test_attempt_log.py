@@ -59,3 +59,43 @@ async def test_a_log_that_fails_does_not_hold_up_the_ack(
     assert (await store.stats()).done == 1
     assert [(each.task_id, each.attempt_no) for each in failures] == [(task_id, 1)]
     assert "mq_task_attempts" in str(failures[0].error)
+
+
+@pytest.mark.backends("pg", "mariadb")
+async def test_a_log_that_hangs_does_not_hold_up_the_ack(
+    place: Place, open_store: Callable[..., Awaitable[TaskStore]]
+):
+    failures: list[AttemptLogFailure] = []
+    store = await open_store(
+        attempt_log=True,
+        attempt_log_hook=failures.append,
+        attempt_log_timeout=timedelta(milliseconds=100),
+    )
+    await store.insert(NewTask("mail"))
+    [task] = await store.reserve("w")
+    with place.backend.blocking(place, "mq_task_attempts"):  # type: ignore[attr-defined]
+        await store.ack(task.lease)
+    assert (await store.stats()).done == 1
+    assert [type(each.error) for each in failures] == [TimeoutError]
+
+
+async def test_a_hook_that_fails_does_not_reach_the_ack(
+    place: Place, open_store: Callable[..., Awaitable[TaskStore]], monkeypatch: pytest.MonkeyPatch
+):
+    told: list[AttemptLogFailure] = []
+
+    def fail(failure: AttemptLogFailure) -> None:
+        told.append(failure)
+        raise ValueError("the hook is broken as well")
+
+    store = await open_store(attempt_log=True, attempt_log_hook=fail)
+    if place.is_sql:
+        place.backend.run(place, "drop table mq_task_attempts")  # type: ignore[attr-defined]
+    else:
+        # Memory does not fail by itself.
+        monkeypatch.setattr(store, "_attempts", None)
+    await store.insert(NewTask("mail"))
+    [task] = await store.reserve("w")
+    await store.ack(task.lease)
+    assert (await store.stats()).done == 1
+    assert len(told) == 1

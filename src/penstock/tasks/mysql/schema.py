@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING
 from penstock.tasks.errors import TablesMissing
 from penstock.tasks.health import Finding
 from penstock.tasks.mysql.dialect import Layout
-from penstock.tasks.sql import Parameters, Session, with_tables
+from penstock.tasks.sql import Parameters, Session, load, with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.tasks.options import Tables
 
-_COLUMNS = """
-select column_name, data_type, datetime_precision, collation_name, extra
-from information_schema.columns
-where table_schema = coalesce(%(schema)s, database()) and table_name = %(table)s
-"""
-_INDEXES = """
-select distinct index_name from information_schema.statistics
-where table_schema = coalesce(%(schema)s, database()) and table_name = %(table)s
-"""
+_STATEMENTS = {each.name: each.sql for each in load("penstock.tasks.mysql").values()}
+_COLUMNS, _INDEXES = _STATEMENTS["columns"], _STATEMENTS["indexes"]
 _OURS = {
     "ready_topic": "reserve reads the queue in claim order",
     "ready_tenant": "turns, caps and reserves for one tenant",
@@ -64,7 +57,7 @@ async def layout(session: Session, tables: Tables) -> Layout:
 
 async def findings(session: Session, tables: Tables) -> list[Finding]:
     """What is good about server and tables, and what should be improved."""
-    [(version,)] = await session.rows("select version()")
+    [(version,)] = await session.rows(_STATEMENTS["version"])
     found = [Finding("server", ok=True, detail=_named(version))]
     columns = await session.rows(_COLUMNS, _place(tables.tasks))
     if not columns:

@@ -16,6 +16,7 @@ from penstock.errors import DatabaseUnavailable, InvalidSetting, PenstockError
 from penstock.tasks.errors import ServerUnsuitable, TablesMissing, TaskError, TaskTooLarge
 from penstock.tasks.mysql.address import Address
 from penstock.tasks.retrying import Fault, Try, persist
+from penstock.tasks.sql import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,15 +44,10 @@ _MISSING = {1054, 1146}
 _TOO_LARGE = {1153, 1406, 1301}
 _SYNTAX = 1064
 DUPLICATE = 1062
-_LOCK_WAIT_SECONDS = 5
 _CAP_LOCK_SECONDS = 10
 
-_SETTINGS = (
-    "set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'",
-    # A note such as "the table exists already" would be logged as a warning.
-    f"set session innodb_lock_wait_timeout = {_LOCK_WAIT_SECONDS}, sql_notes = 0",
-    "set session transaction isolation level read committed",
-)
+_STATEMENTS = {each.name: each.sql for each in load("penstock.tasks.mysql").values()}
+_SETTINGS = ("session_mode", "session_waits", "session_isolation")
 
 
 class MySQLSession:
@@ -148,8 +144,8 @@ class MySQLDatabase:
         connection = await pool.acquire()
         try:
             if connection not in self._configured:
-                for statement in _SETTINGS:
-                    await MySQLSession(connection).run(statement)
+                for name in _SETTINGS:
+                    await MySQLSession(connection).run(_STATEMENTS[name])
                 self._configured.add(connection)
             yield connection
         except BaseException as problem:
@@ -173,7 +169,7 @@ async def _locked(connection: Any, name: str | None) -> AsyncIterator[None]:
         return
     session = MySQLSession(connection)
     [row] = await session.rows(
-        "select get_lock(%(name)s, %(seconds)s)", {"name": name, "seconds": _CAP_LOCK_SECONDS}
+        _STATEMENTS["cap_lock"], {"name": name, "seconds": _CAP_LOCK_SECONDS}
     )
     if row[0] != 1:
         raise asyncmy.errors.OperationalError(
@@ -184,7 +180,7 @@ async def _locked(connection: Any, name: str | None) -> AsyncIterator[None]:
     finally:
         # A connection that broke has given its lock back already.
         with suppress(Exception):
-            await session.rows("select release_lock(%(name)s)", {"name": name})
+            await session.rows(_STATEMENTS["cap_unlock"], {"name": name})
 
 
 def code_of(problem: BaseException) -> int:

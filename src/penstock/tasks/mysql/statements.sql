@@ -1,3 +1,15 @@
+-- session_mode
+-- Said on every new connection: variables of both.  A value that does not fit is an error, not a shorter value; times are UTC whatever the server's zone.
+set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00';
+
+-- session_waits
+-- Variables of both.  A note such as "the table exists already" would be logged as a warning.
+set session innodb_lock_wait_timeout = 5, sql_notes = 0;
+
+-- session_isolation
+-- The statement, because the variable has two names: transaction_isolation, and tx_isolation before MariaDB 11.1.
+set session transaction isolation level read committed;
+
 -- now
 -- UTC_TIMESTAMP(6) and INTERVAL … MICROSECOND: MySQL 5.6.4 and MariaDB 5.3 on.  The session's time
 -- zone has no part in it.
@@ -312,3 +324,18 @@ select release_lock(%(name)s);
 -- probe
 -- Fails with a syntax error where the server has no SKIP LOCKED.
 select id from mq_tasks where id = '' for update skip locked;
+
+-- version
+-- A function of both; MariaDB's answer has its name in it.
+select version();
+
+-- columns
+-- Views of information_schema with these columns are in both; MySQL gives their names in capitals, so rows are read by position.
+select column_name, data_type, datetime_precision, collation_name, extra
+from information_schema.columns
+where table_schema = coalesce(%(schema)s, database()) and table_name = %(table)s;
+
+-- indexes
+-- As above.
+select distinct index_name from information_schema.statistics
+where table_schema = coalesce(%(schema)s, database()) and table_name = %(table)s;

@@ -1,0 +1,1 @@
+"""Tasks on both databases, beside a naive store."""
