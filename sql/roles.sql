@@ -25,7 +25,7 @@ declare
     v_grants constant jsonb := '{
         "penstock_publisher": ["publish_message", "publish_messages", "create_stage", "publish_stage"],
         "penstock_consumer": ["consume_message", "consume_messages_batch", "ack_message", "ack_messages", "nack_message",
-            "nack_messages", "bury_message", "release_message", "release_messages", "extend_message_vt",
+            "nack_messages", "fail_messages", "bury_message", "release_message", "release_messages", "extend_message_vt",
             "batch_extend_message_vt", "extend_queue_keep_alive", "get_next_visible_time", "message_state", "browse_messages",
             "start_waiting", "queue_channel", "read_window", "commit_window", "maintain"],
         "penstock_monitor": ["list_topics", "list_queues", "list_readers", "get_queue_statistics", "message_state", "health",

@@ -4,10 +4,12 @@
 
     PenstockError
     ├── InvalidSetting              an option or PENSTOCK_* variable that can't be used
+    ├── MissingExtra                a package that an extra brings; an ImportError as well
     ├── PayloadInvalid              a payload that JSON can't hold, or that does not fit its type
     ├── DatabaseUnavailable         no connection within the time that was allowed for it
     │   ├── ClientClosed            the client is not open, or was opened in another event loop
-    │   └── ConnectionLost          a connection broke; what ran on it was rolled back or repeatable
+    │   ├── ConnectionLost          a connection broke; what ran on it was rolled back or repeatable
+    │   └── CallTimeout             no answer in time; what was asked was undone or is repeatable
     ├── OutcomeUnknown              nobody knows whether the database did it: see its message
     ├── UnusableConnection          a connection= of a kind that can't run a call here
     ├── NoReply                     a request was not answered in time
@@ -64,6 +66,10 @@ class InvalidSetting(PenstockError):
     """An option or environment variable has a value that can't be used."""
 
 
+class MissingExtra(PenstockError, ImportError):
+    """A package is not installed that an extra of Penstock brings."""
+
+
 class PayloadInvalid(PenstockError):
     """A payload can't be written as JSON, or does not fit the type it should have."""
 
@@ -78,6 +84,10 @@ class ClientClosed(DatabaseUnavailable):
 
 class ConnectionLost(DatabaseUnavailable):
     """The connection broke while it was in use."""
+
+
+class CallTimeout(DatabaseUnavailable):
+    """The server did not answer within the time that a call may take."""
 
 
 class OutcomeUnknown(PenstockError):

@@ -216,6 +216,16 @@ class ReaderInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlook:
+    """What an idle consumer has to expect."""
+
+    due_in: timedelta | None
+    """Until a claim may find something; 0 or less: something is there.  None: nothing is."""
+    writers: frozenset[str]
+    """The transactions that are open and may have written."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeyCount:
     """How many messages of one key are not done yet."""
 

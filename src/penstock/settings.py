@@ -47,6 +47,12 @@ class Settings:
     retry_for: timedelta = timedelta(minutes=1)
     """How long a call goes on trying when the database is away: a fail-over takes seconds."""
 
+    call_timeout: timedelta = timedelta(seconds=30)
+    """How long the server may take for one call: none of ours waits, but a lock may be in its way.
+
+    Housekeeping and deletions, which take the longer the more there is, may take an hour.
+    """
+
     heartbeat: timedelta = timedelta(seconds=5)
     """After this much silence the listening connection is asked whether it lives."""
 
@@ -85,6 +91,7 @@ class SettingsOptions(TypedDict, total=False):
     claim_pool_size: int | None
     pooler: bool | None
     retry_for: timedelta | None
+    call_timeout: timedelta | None
     heartbeat: timedelta | None
     connect_timeout: timedelta | None
     start_timeout: timedelta | None
@@ -143,6 +150,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "claim_pool_size": _whole_number,
     "pooler": _yes_or_no,
     "retry_for": _seconds,
+    "call_timeout": _seconds,
     "heartbeat": _seconds,
     "connect_timeout": _seconds,
     "start_timeout": _seconds,
@@ -178,12 +186,13 @@ def _check_pool_size(settings: Settings) -> None:
 
 
 def _check_timeouts(settings: Settings) -> None:
-    for name in ("retry_for", "heartbeat", "connect_timeout", "start_timeout"):
+    limited = ("call_timeout", "heartbeat", "connect_timeout", "start_timeout")
+    for name in ("retry_for", *limited):
         if not isinstance(span := getattr(settings, name), timedelta):
             raise InvalidSetting(
                 f"{name} is {span!r}: give a timedelta, such as timedelta(seconds=3)"
             )
-    for name in ("heartbeat", "connect_timeout", "start_timeout"):
+    for name in limited:
         value: timedelta = getattr(settings, name)
         if not timedelta(0) < value <= timedelta(hours=1):
             raise InvalidSetting(f"{name} is {value}: choose more than 0 seconds, at most an hour")

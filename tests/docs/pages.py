@@ -60,6 +60,28 @@ class Page:
         return {_slug(title) for title in re.findall(r"^#+ (.+)$", self.prose, re.MULTILINE)}
 
 
+def promises(page: Page, language: str, comment: str) -> list[str]:
+    """What the page's examples promise to print: comments such as `-- → 7` behind a statement."""
+    mark = re.compile(rf"{re.escape(comment)} → (.+)$")
+    return [
+        found[1].strip()
+        for block in page.blocks(language)
+        if block.not_run is None
+        for line in block.lines
+        if (found := mark.search(line))
+    ]
+
+
+def left_out(language: str) -> list[str]:
+    """Where the examples are that don't run."""
+    return [
+        f"{page.name}:{block.first_line}"
+        for page in written_pages()
+        for block in page.blocks(language)
+        if block.not_run is not None
+    ]
+
+
 @cache
 def every_page() -> list[Page]:
     """README, changelog, contributing guide, and everything under docs/."""

@@ -6,12 +6,11 @@ A comment `-- → value` is a promise: psql prints that line, after those promis
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.docs.pages import Page, written_pages
+from tests.docs.pages import Page, left_out, promises, written_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 PAGES = [page for page in written_pages() if page.blocks("sql")]
 FEW = 8
-_PROMISE = re.compile(r"-- → (.+)$")
 
 
 @pytest.fixture
@@ -44,9 +42,8 @@ def test_examples_of_a_page_run_in_order(page: Page, database: Database, tmp_pat
     file = tmp_path / page.path.name
     file.write_text(_script(page), encoding="utf-8")
     printed = database.psql("-A", "-t", "-f", str(file)).stdout.splitlines()
-    promised = _promises(page)
     kept = iter(printed)
-    broken = [each for each in promised if each not in kept]
+    broken = [each for each in promises(page, "sql", "--") if each not in kept]
     assert not broken, f"{page.name} promises {broken[0]!r}; psql printed:\n" + "\n".join(printed)
 
 
@@ -60,24 +57,9 @@ def _script(page: Page) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _promises(page: Page) -> list[str]:
-    return [
-        found[1].strip()
-        for block in page.blocks("sql")
-        if block.not_run is None
-        for line in block.lines
-        if (found := _PROMISE.search(line))
-    ]
-
-
-def test_hardly_any_example_is_left_out() -> None:
-    left_out = [
-        f"{page.name}:{block.first_line}"
-        for page in written_pages()
-        for block in page.blocks("sql")
-        if block.not_run is not None
-    ]
-    assert len(left_out) <= FEW, left_out
+@pytest.mark.parametrize("language", ["sql", "python"])
+def test_hardly_any_example_is_left_out(language: str) -> None:
+    assert len(left_out(language)) <= FEW, left_out(language)
 
 
 def test_every_block_names_its_language() -> None:

@@ -7,21 +7,18 @@ A page's blocks run in their order, in one process on a fresh database with the 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.docs.pages import ROOT, Page, written_pages
+from tests.docs.pages import ROOT, Page, promises, written_pages
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Database
 
 PAGES = [page for page in written_pages() if page.blocks("python")]
-FEW = 8
-_PROMISE = re.compile(r"# → (.+)$")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -38,25 +35,5 @@ def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None
     )
     assert done.returncode == 0, done.stderr
     kept = iter(done.stdout.splitlines())
-    broken = [each for each in _promises(page) if each not in kept]
+    broken = [each for each in promises(page, "python", "#") if each not in kept]
     assert not broken, f"{page.name} promises {broken[0]!r}; it printed:\n{done.stdout}"
-
-
-def _promises(page: Page) -> list[str]:
-    return [
-        found[1].strip()
-        for block in page.blocks("python")
-        if block.not_run is None
-        for line in block.lines
-        if (found := _PROMISE.search(line))
-    ]
-
-
-def test_hardly_any_example_is_left_out() -> None:
-    left_out = [
-        f"{page.name}:{block.first_line}"
-        for page in PAGES
-        for block in page.blocks("python")
-        if block.not_run is not None
-    ]
-    assert len(left_out) <= FEW, left_out

@@ -16,6 +16,7 @@ from typing import Any
 
 import penstock
 from penstock import errors
+from penstock.observe.events import Event, Name, subscribe
 from tests.faults.ledger import Ledger, Step
 
 TOPIC = "orders"
@@ -55,8 +56,16 @@ async def _publish_one(
 async def work(options: argparse.Namespace, ledger: Ledger) -> None:
     """A worker whose handler takes a moment, and notes what it was given."""
     worker = penstock.Worker(penstock.connect(options.dsn))
+    # Left to itself a worker looks when a claim ends; one that sleeps on is told so by its options.
+    polling = timedelta(seconds=8 if options.sabotage == "oversleep" else 1)
 
-    @worker.handler(QUEUE, concurrency=10, claim_for=CLAIM)
+    def extended(event: Event) -> None:
+        if event.name is Name.CLAIM_EXTENDED and event.count:
+            ledger.note(Step.EXTENDED, event.count)
+
+    subscribe(extended)
+
+    @worker.handler(QUEUE, concurrency=10, claim_for=CLAIM, polling_interval=polling)
     async def handle(message: penstock.Message[Any]) -> None:
         if options.sabotage == "early":
             # The classic mistake: done before it is done.
@@ -75,7 +84,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
     parser.add_argument("--dedupe", action="store_true")
-    parser.add_argument("--sabotage", choices=["believe", "repeat", "early"])
+    parser.add_argument("--sabotage", choices=["believe", "repeat", "early", "oversleep"])
     options = parser.parse_args()
     ledger = Ledger(options.folder / f"{options.part}-{options.first}-{os.getpid()}.ledger")
     asyncio.run(publish(options, ledger) if options.part == "publish" else work(options, ledger))

@@ -27,13 +27,15 @@ class Step(StrEnum):
     """The publisher was told: not stored."""
     DELIVERED = "delivered"
     """A handler has begun on it."""
+    EXTENDED = "extended"
+    """A worker has kept as many claims alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     step: Step
     number: int
-    """The payload: which message it is, as the publisher counts them."""
+    """How many, or the payload: which message it is, as the publisher counts them."""
     message_id: int = 0
     """As the engine counts them, on delivery."""
 

@@ -17,16 +17,18 @@ import psycopg
 from penstock import schema
 from penstock.testing import server as servers
 from tests.faults import checker, ledger
-from tests.faults.actors import QUEUE, TOPIC
+from tests.faults.actors import CLAIM, QUEUE, TOPIC
+from tests.faults.checker import Receipt
 from tests.faults.ledger import Step
 from tests.fixtures.databases import Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
     from penstock.embedded.account import Account
     from penstock.embedded.locate import Binaries
-    from tests.faults.checker import Verdict
+    from tests.faults.checker import Punctuality, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 120.0
@@ -96,23 +98,22 @@ class Stage:
 
     def _claims(self) -> dict[int, Counter[str]]:
         found: dict[int, Counter[str]] = defaultdict(Counter)
-        with psycopg.connect(self.dsn, autocommit=True) as db:
-            for message_id, outcome in db.execute(
-                "select unnest(message_ids), outcome from penstock_data.receipts"
-            ):
-                found[message_id][outcome] += 1
+        for receipt in self._receipts():
+            found[receipt.message_id][receipt.outcome] += 1
         return found
 
-    def latest_redelivery_seconds(self) -> float:
-        """How long after the end of its claim, at most, a message was taken back."""
+    def punctuality(self, *, allowed: timedelta) -> Punctuality:
+        """How soon what was left undone came back; only for claims that nobody has extended."""
+        extended = [each for each in ledger.read(self.folder) if each.step is Step.EXTENDED]
+        assert not extended, "claims were extended, so nobody knows when they should have ended"
+        return checker.punctuality(self._receipts(), claim=CLAIM, allowed=allowed)
+
+    def _receipts(self) -> list[Receipt]:
         with psycopg.connect(self.dsn, autocommit=True) as db:
-            found = db.execute(
-                "select coalesce(extract(epoch from max(ended_at - claimed_at)), 0)::float8 "
-                "from penstock_data.receipts where outcome = 'expired'"
-            ).fetchone()
-        assert found is not None
-        seconds: float = found[0]
-        return seconds
+            rows = db.execute(
+                "select unnest(message_ids), outcome, claimed_at from penstock_data.receipts"
+            )
+            return [Receipt(*row) for row in rows]
 
 
 class Mortal:

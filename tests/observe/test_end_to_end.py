@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
 import penstock
-from penstock.observe import metrics, tracing
+from penstock.observe import metrics
 from penstock.testing import drain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     from tests.fixtures.databases import Database
 
 SECRET = "card-4111"
-
-
-@pytest.fixture
-def exporter() -> Iterator[InMemorySpanExporter]:
-    found = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(found))
-    tracing.start(provider)
-    yield found
-    tracing.stop()
-    provider.shutdown()
 
 
 async def test_a_message_can_be_followed_from_publisher_to_handler(

@@ -160,6 +160,21 @@ def test_nack_messages_gives_back_many_and_returns_the_ids_held(mq: Caller) -> N
     assert sorted(r.message_id for r in mq.consume("q")) == ids[1:]
 
 
+def test_fail_messages_tells_which_of_them_died(mq: Caller) -> None:
+    mq("create_queue", "strict", "t", max_delivery_attempts=2)
+    old = mq.publish("t", 1)
+    mq.consume("strict")
+    mq.nack("strict", old, delay_seconds=0)
+    new = mq.publish("t", 2)
+    gone = mq.publish("t", 3)
+    assert len(mq.consume("strict", 3)) == 3
+    mq.ack("strict", gone)
+    told = mq.rows("fail_messages", "strict", [old, new, gone], "me", 5, "no luck")
+    assert {row.message_id: row.dead for row in told} == {old: True, new: False}
+    assert [row.last_error for row in mq.rows("list_dlq_messages", "strict")] == ["no luck"]
+    assert mq("message_state", "strict", new) == "scheduled"
+
+
 def test_released_message_comes_back_at_once_and_the_attempt_is_not_counted(mq: Caller) -> None:
     (message_id,) = claim(mq, 1)
     for _ in range(10):

@@ -23,6 +23,7 @@ QUEUE_CALLS: dict[str, tuple[Any, ...]] = {
     "ack_messages": ([1], "me"),
     "nack_message": (1, "me"),
     "nack_messages": ([1], "me"),
+    "fail_messages": ([1], "me"),
     "bury_message": (1, "me"),
     "release_message": (1, "me"),
     "release_messages": ([1], "me"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from psycopg import sql
 
 from tests.fixtures.clock import advance
 
 if TYPE_CHECKING:
-    import psycopg
-
     from tests.fixtures.databases import Connect
     from tests.sql.caller import Caller
 
@@ -55,6 +54,25 @@ def test_waiting_consumer_is_woken_with_the_messages_id(mq: Caller, ear: Ear) ->
     assert mq("start_waiting", "q") == mq("queue_channel", "q") == "queue:q"
     message_id = mq.publish("t", 1)
     assert ear.heard() == [("queue:q", str(message_id))]
+
+
+@pytest.mark.parametrize(
+    "verb", ["publish_message('nobody', '1')", "publish_messages('nobody', '{1}')"]
+)
+def test_publisher_is_seen_to_write_before_it_looks_for_sleepers(
+    mq: Caller, connect: Connect, verb: str
+) -> None:
+    """Here it fails at its topic, with which it looks: whoever lies down later finds it writing."""
+    publisher = connect(autocommit=False)
+    publisher.execute("savepoint s")
+    with pytest.raises(psycopg.Error, match="nobody"):
+        publisher.execute(f"select penstock.{verb}")
+    publisher.execute("rollback to s")
+    row = publisher.execute("select pg_current_xact_id_if_assigned()::text").fetchone()
+    assert row is not None
+    running = mq.query("select pg_snapshot_xip(pg_current_snapshot())::text as xid")
+    assert row[0] in {each.xid for each in running}
+    publisher.rollback()
 
 
 def test_publish_messages_wakes_once(mq: Caller, ear: Ear) -> None:

@@ -314,9 +314,9 @@ async def test_a_schedule_fires_once_however_many_workers_run(store: TaskStore):
 
 
 def _scheduler(worker: TaskWorker) -> Any:
-    from penstock.tasks.schedules import TaskScheduler
+    from penstock.tasks.schedules import task_clockwork
 
-    return TaskScheduler(worker._store, list(worker._schedules.values()))
+    return task_clockwork(worker._store, worker._schedules.values())
 
 
 async def test_a_topic_has_one_handler(store: TaskStore):

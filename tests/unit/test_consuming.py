@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.client import consuming
-from penstock.client.consuming import Mode, Options, nap
+from penstock.client.consuming import Mode, Options, Stragglers, nap
 from penstock.client.holding import Holding
 from penstock.client.listening import Reach
 from penstock.errors import InvalidSetting
@@ -26,11 +26,33 @@ def test_polling_interval_doubles_up_to_the_maximum() -> None:
     assert naps(options, Reach.NOT_YET, 5) == [1, 2, 4, 6, 6]
 
 
-def test_hybrid_looks_quickly_at_first_and_seldom_in_the_end() -> None:
-    found = naps(Options(), Reach.HEARING, 40)
+def test_who_will_be_woken_looks_seldom() -> None:
+    assert naps(Options(), Reach.HEARING, 5) == [1, 2, 4, 5, 5]
+    assert naps(Options(Mode.LISTEN), Reach.HEARING, 3) == [60, 60, 60]
+
+
+@pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.LISTEN])
+def test_in_doubt_the_first_looks_come_quickly_and_all_of_them_soon(mode: Mode) -> None:
+    options = Options(mode, polling_interval=60 * SECOND)
+    found = [nap(options, Reach.HEARING, looks, None, doubtful=True) for looks in range(40)]
     assert found[0] < 0.1
     assert found == sorted(found)
-    assert found[-1] == 5
+    assert found[-1] == 1
+
+
+def test_who_polls_has_no_doubts() -> None:
+    assert nap(Options(Mode.POLL), Reach.DEAF, 0, None, doubtful=True) == 1
+
+
+def test_doubt_lasts_until_all_have_ended_who_wrote_at_the_first_look() -> None:
+    stragglers = Stragglers()
+    assert stragglers.among(frozenset({"7", "8"}))
+    assert stragglers.among(frozenset({"8", "9"}))
+    assert not stragglers.among(frozenset({"9"}))
+    assert not stragglers.among(frozenset({"9", "10"}))
+    stragglers.forget()
+    assert stragglers.among(frozenset({"10"}))
+    assert not stragglers.among(frozenset())
 
 
 @pytest.mark.parametrize("reach", [Reach.NOT_YET, Reach.DEAF])
@@ -52,6 +74,7 @@ def test_nobody_sleeps_past_the_next_due_message(mode: Mode) -> None:
 def test_message_that_is_there_but_out_of_reach_is_polled_for(mode: Mode) -> None:
     options = Options(mode, polling_interval=2 * SECOND)
     assert nap(options, Reach.HEARING, 40, due_in=-3) == 2
+    assert nap(options, Reach.HEARING, 0, due_in=-3) < 0.1, "it may have come a moment after"
 
 
 @pytest.mark.parametrize("polling_interval", [SECOND, timedelta(days=1)])

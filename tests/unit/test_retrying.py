@@ -10,6 +10,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from penstock import errors
 from penstock.client.calls import Repeat
+from penstock.client.deadlines import Overdue
 from penstock.client.retrying import (
     LONGEST_PAUSE,
     Fault,
@@ -52,6 +53,18 @@ def test_a_connection_lost_before_sending_has_done_nothing() -> None:
     assert classify(LOST, sent=False).kind is Kind.UNREACHABLE
 
 
+def test_what_the_server_gave_up_in_time_is_undone_and_silence_tells_nothing() -> None:
+    undone, silence = classify(Overdue(3, undone=True)), classify(Overdue(3))
+    assert (undone.kind, silence.kind) == (Kind.TIMED_OUT, Kind.CONNECTION_LOST)
+    assert not undone.spoils_connection
+    assert silence.spoils_connection
+    assert classify(Overdue(3), sent=False).kind is Kind.UNREACHABLE
+    assert isinstance(final(undone), errors.CallTimeout)
+    assert isinstance(final(silence, Repeat.ALWAYS), errors.CallTimeout)
+    assert isinstance(final(silence), errors.OutcomeUnknown)
+    assert "within 3 s" in str(final(silence))
+
+
 def test_what_no_driver_raised_is_not_ours_to_judge() -> None:
     with pytest.raises(ZeroDivisionError):
         classify(ZeroDivisionError())
@@ -60,7 +73,14 @@ def test_what_no_driver_raised_is_not_ours_to_judge() -> None:
 @pytest.mark.parametrize("repeat", BOTH)
 @pytest.mark.parametrize(
     "kind",
-    [Kind.UNREACHABLE, Kind.SERIALIZATION, Kind.DEADLOCK, Kind.LOCK_TIMEOUT, Kind.STANDBY],
+    [
+        Kind.UNREACHABLE,
+        Kind.SERIALIZATION,
+        Kind.DEADLOCK,
+        Kind.LOCK_TIMEOUT,
+        Kind.TIMED_OUT,
+        Kind.STANDBY,
+    ],
 )
 def test_what_the_server_did_not_do_may_always_be_repeated(kind: Kind, repeat: Repeat) -> None:
     assert may_repeat(Fault(kind, errors.PenstockError()), repeat)

@@ -24,6 +24,7 @@ def test_environment_is_read() -> None:
             "PENSTOCK_DATA_DIR": "~/queue",
             "PENSTOCK_POOL_SIZE": "3",
             "PENSTOCK_CONNECT_TIMEOUT": "2.5",
+            "PENSTOCK_CALL_TIMEOUT": "7",
             "PENSTOCK_APPLICATION_NAME": "billing",
         }
     )
@@ -32,6 +33,7 @@ def test_environment_is_read() -> None:
         data_dir=Path.home() / "queue",
         pool_size=3,
         connect_timeout=timedelta(seconds=2.5),
+        call_timeout=timedelta(seconds=7),
         application_name="billing",
     )
 
@@ -54,6 +56,7 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PENSTOCK_POOL_SIZE", "many"),
         ("PENSTOCK_POOL_SIZE", "0"),
         ("PENSTOCK_POOL_SIZE", "100000"),
+        ("PENSTOCK_CALL_TIMEOUT", "0"),
         ("PENSTOCK_CONNECT_TIMEOUT", "soon"),
         ("PENSTOCK_CONNECT_TIMEOUT", "-1"),
         ("PENSTOCK_CONNECT_TIMEOUT", "nan"),

@@ -13,7 +13,7 @@ from penstock.worker.claims import Held
 from penstock.worker.outcomes import ACKED, RELEASED, Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from penstock.worker.acks import Answer
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -33,15 +33,15 @@ class Wire:
         self.answer = asyncio.Event()
         self.failures = 0
 
-    async def send(self, outcome: Outcome, ids: list[MessageId]) -> Collection[MessageId]:
+    async def send(self, outcome: Outcome, ids: list[MessageId]) -> Answer:
         self.sent.append(list(ids))
         await self.answer.wait()
         if self.failures:
             self.failures -= 1
             raise DatabaseUnavailable("away")
-        return ids
+        return dict.fromkeys(ids, False)
 
-    def done(self, batch: list[Held], outcome: Outcome, kept: Collection[MessageId]) -> None:
+    def done(self, batch: list[Held], outcome: Outcome, kept: Answer) -> None:
         self.finished += [each.id for each in batch]
 
 

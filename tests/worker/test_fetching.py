@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 import penstock
@@ -15,8 +16,6 @@ from tests.worker.play import Heard, hearing, states, terminate_others, until, w
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import psycopg
 
     from penstock import Client, Message
     from tests.fixtures.databases import Database
@@ -60,6 +59,29 @@ async def test_a_sleeping_worker_is_woken_long_before_it_would_look(mq: Client, 
         await lies_down(worker)
         await mq.publish("orders", {})
         await until(lambda: states(db)["done"] == 1)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "listen"])
+async def test_a_message_committed_after_the_worker_lay_down_is_found(
+    mq: Client, db: Db, database: Database, mode: str
+):
+    """Its publisher saw nobody waiting, so it notifies nobody."""
+    worker = Worker(mq)
+    hour = timedelta(hours=1)
+
+    @worker.handler(
+        "billing", mode=mode, claim_for=2 * hour, polling_interval=hour, max_polling_interval=hour
+    )
+    async def bill(message: Message[Any]) -> None: ...
+
+    with psycopg.connect(database.dsn) as publisher:
+        publisher.execute("select penstock.publish_message('orders', '1')")
+        async with working(worker):
+            await until(lambda: worker._stations)
+            # Without a doubt it would sleep after the second look.
+            await until(lambda: worker._stations[0].fetcher._idle_looks > 3)
+            publisher.commit()
+            await until(lambda: states(db)["done"] == 1)
 
 
 async def lies_down(worker: Worker) -> None:

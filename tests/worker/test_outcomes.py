@@ -13,6 +13,7 @@ import pytest
 
 from penstock import Dead, Retry, Worker
 from penstock.errors import PayloadInvalid
+from penstock.observe.events import Event, Name, subscribe
 from penstock.worker.outcomes import LONGEST_ERROR, Verdict, outcome_of
 from tests.fixtures import clock
 from tests.worker.play import dead_letters, states, until, working
@@ -53,14 +54,28 @@ async def test_a_handler_that_raises_is_tried_again_and_its_last_error_is_kept(m
         attempts.append(message.attempt)
         raise ValueError(f"attempt {message.attempt}")
 
+    heard: list[Event] = []
     await mq.publish("orders", {})
-    async with working(worker):
-        await until(lambda: attempts == [1])
-        await until(lambda: states(db, "twice")["claimed"] == 0)
-        clock.advance(db, seconds=3600)
-        await until(lambda: states(db, "twice")["dead"] == 1)
+    with subscribe(heard.append):
+        async with working(worker):
+            await until(lambda: attempts == [1])
+            await until(lambda: states(db, "twice")["claimed"] == 0)
+            clock.advance(db, seconds=3600)
+            await until(lambda: states(db, "twice")["dead"] == 1)
     assert attempts == [1, 2]
     assert dead_letters(db, "twice") == ["ValueError: attempt 2"]
+    told = [
+        (each.name, each.attempt, each.error_kind)
+        for each in heard
+        if each.name in (Name.MESSAGE_FAILED, Name.MESSAGE_DEAD_LETTERED)
+    ]
+    assert told == [
+        ("message.failed", 1, "ValueError"),
+        ("message.failed", 2, "ValueError"),
+        ("message.dead_lettered", 2, "ValueError"),
+    ]
+    (handler,) = worker.status().handlers
+    assert (handler.failed, handler.dead) == (2, 1)
 
 
 async def test_a_retry_waits_as_long_as_the_handler_says(mq: Client, db: Db):

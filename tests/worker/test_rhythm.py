@@ -74,10 +74,22 @@ def test_pauses_grow_while_the_queue_stays_empty():
     options = Options(mode=Mode.POLL)
     pauses = [idle_pause(options, looks, None, 0, hears=False) for looks in range(1, 6)]
     assert pauses == [1, 2, 4, 5, 5]
-    # A worker that can be woken lies down in short naps first.
-    options = Options()
-    assert idle_pause(options, 1, None, 0, hears=True) == 0.05
-    assert idle_pause(options, 1000, None, 0, hears=True) == 5.0
+    assert idle_pause(Options(), 1000, None, 0, hears=True) == 5.0
+
+
+def test_in_doubt_whether_it_will_be_woken_a_worker_takes_short_naps():
+    options = Options(polling_interval=timedelta(seconds=2))
+    pauses = [
+        idle_pause(options, looks, None, 0, hears=True, doubtful=True) for looks in (1, 2, 3, 9)
+    ]
+    assert pauses == [0.05, 0.1, 0.2, 1]
+
+
+def test_nobody_sleeps_longer_than_a_registration_lasts():
+    hour = timedelta(hours=1)
+    options = Options(polling_interval=hour, claim_for=hour)
+    assert idle_pause(options, 1, None, 0, hears=True) < 1800
+    assert idle_pause(options, 1, None, 0, hears=False) == 3600
 
 
 def test_a_worker_looks_at_least_once_in_the_time_of_a_claim():

@@ -15,6 +15,26 @@ end
 $$;
 comment on function penstock.nack_messages(text, bigint[], text, int, text) is 'Report failed messages: they are retried later, or die.';
 
+-- The same, and tells of each message that the token held whether it became a dead letter.
+create or replace function penstock.fail_messages(
+    queue_name text, message_ids bigint[], token text, delay_seconds int default null, error text default null
+) returns table (message_id bigint, dead boolean)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_ids bigint[] := array(select * from penstock.nack_messages(queue_name, message_ids, token, delay_seconds, error));
+begin
+    -- A statement of its own: one does not see what it does itself.
+    return query
+        select u.id, exists (select from penstock_data.dead_letters d where d.queue_id = q.id and d.message_id = u.id)
+        from penstock_data.queues q cross join unnest(v_ids) as u(id)
+        where q.name = queue_name;
+end
+$$;
+comment on function penstock.fail_messages(text, bigint[], text, int, text) is 'Report failed messages, and learn which of them died.';
+
 -- Say that a message failed.  False: the token no longer holds it, nothing was changed.
 create or replace function penstock.nack_message(
     queue_name text, message_id bigint, token text, delay_seconds int default null, error text default null

@@ -19,6 +19,9 @@ declare
     v_delayed timestamptz;
     v_first   bigint;
     v_id      bigint;
+    -- Before looking for sleepers, so that whoever lies down after that look finds us among those who write: see
+    -- start_waiting.  And an id is drawn after its xid: see penstock_data.messages.
+    v_xid     xid8 := pg_current_xact_id();
 begin
     select * into v_topic from penstock_data.topic_named(topic_name);
     if v_topic.ready is not true then
@@ -30,7 +33,6 @@ begin
     v_delayed := case when deliver_after > v_now then deliver_after end;
 
     if dedupe_key is not null then
-        perform pg_current_xact_id();       -- an id is drawn after its xid: see penstock_data.messages
         v_id := nextval('penstock_data.message_id');
         v_first := penstock_data.claim_dedupe_key(v_topic.id, dedupe_key, v_id, coalesce(dedupe_window, v_topic.dedupe_window), v_now);
         if v_first is not null then

@@ -2,6 +2,8 @@
 -- The order that misses nothing: LISTEN, start_waiting, claim once more, then sleep.  Publishers notify for the given
 -- seconds, or until a claim with this token (without a token: any claim) finds something; repeat it as often as you look
 -- in vain.
+-- A transaction that had published before, and commits later, notifies nobody.  It is among those that pg_current_snapshot()
+-- shows as running after this call has committed: until they have ended, look now and then.
 create or replace function penstock.start_waiting(queue_name text, seconds int default 5, consumer_token text default null)
 returns text
 language plpgsql security definer

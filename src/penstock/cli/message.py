@@ -126,7 +126,7 @@ def nack(
 ) -> None:
     """Say that claimed messages failed: they are retried, or dead after their last attempt."""
     held = session.run(calls.nack_many(queue, message_ids, token, delay=delay, error=reason))
-    _tell(session, "nacked", message_ids, held)
+    _tell(session, "nacked", message_ids, list(held))
 
 
 @command(app, example="penstock message release billing 17 --token cli-5f0c2b7e")

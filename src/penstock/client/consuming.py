@@ -13,16 +13,16 @@ from penstock.errors import InvalidSetting
 _MOST_BATCH = 10_000
 _MOST_DOUBLINGS = 16
 
-# A publisher looks for sleepers when it publishes, and commits later: one that looked before we
-# registered wakes nobody.  So the first looks of an idle consumer come quickly, each after twice
-# the time of the one before: such a message waits at most as long again as its transaction took.
-_FIRST_NAP = 0.05
+# In doubt (see Stragglers) the first looks come quickly, each after twice the time of the one
+# before: a message waits at most as long again as its transaction took, and no longer than this.
+FIRST_NAP = 0.05
+LONGEST_DOUBT = 1.0
 
 # A registration ends by itself, so a sleeper has to renew it now and then; one that only listens
 # might as well look once a minute.
 _LONGEST_LISTEN = 60.0
 # The engine registers nobody for more than an hour, and takes half of that for granted only.
-_LONGEST_REGISTERED = 1799.0
+LONGEST_REGISTERED = 1799.0
 
 
 class Mode(StrEnum):
@@ -79,6 +79,27 @@ class Options:
         return max(usual, self.polling_interval.total_seconds())
 
 
+class Stragglers:
+    """Publishers that may commit without waking us.
+
+    A publisher looks for sleepers when it publishes, and commits later: one that looked before we
+    registered wakes nobody.  It was writing already when we looked for the first time after that,
+    so once all who wrote then have ended, everybody else knows of us.
+    """
+
+    def __init__(self) -> None:
+        self._writers: frozenset[str] | None = None
+
+    def among(self, writers: frozenset[str]) -> bool:
+        """Whether one of them is left; `writers` are those of a look since we registered."""
+        self._writers = writers if self._writers is None else self._writers & writers
+        return bool(self._writers)
+
+    def forget(self) -> None:
+        """We are not registered any more, or may not be: the next look is the first again."""
+        self._writers = None
+
+
 def mode_named(name: str) -> Mode:
     try:
         return Mode(name)
@@ -103,31 +124,37 @@ def listen_impossible() -> InvalidSetting:
     )
 
 
-def nap(options: Options, reach: Reach, looks: int, due_in: float | None) -> float:
+def nap(
+    options: Options, reach: Reach, looks: int, due_in: float | None, *, doubtful: bool = False
+) -> float:
     """How long an idle consumer may sleep, in seconds.
 
     `looks` counts how often it has looked in vain; `due_in` tells when a delayed or claimed message
-    comes up next.  0 or less: one is there, but out of reach for now, such as behind its key.
+    comes up next.  0 or less: one is there, but out of reach for now, such as behind its key, or it
+    came a moment after the look.  `doubtful`: somebody may publish without waking us.
     """
-    longest = _undisturbed(options, reach, looks)
+    growth = 2.0 ** min(looks, _MOST_DOUBLINGS)
+    longest = _undisturbed(options, reach, growth)
+    if doubtful and options.mode is not Mode.POLL:
+        longest = min(longest, FIRST_NAP * growth, LONGEST_DOUBT)
     if due_in is None:
         return longest
     polling = options.polling_interval.total_seconds()
-    return min(longest, due_in if due_in > 0 else polling)
+    return min(longest, due_in if due_in > 0 else min(FIRST_NAP * growth, polling))
 
 
-def _undisturbed(options: Options, reach: Reach, looks: int) -> float:
-    growth = 2.0 ** min(looks, _MOST_DOUBLINGS)
+def _undisturbed(options: Options, reach: Reach, growth: float) -> float:
     polling = options.polling_interval.total_seconds()
     match options.mode:
         case Mode.POLL:
             return min(polling * growth, options.longest_interval)
+        case Mode.HYBRID if reach is Reach.HEARING:
+            return min(polling * growth, options.longest_interval, LONGEST_REGISTERED)
         case Mode.HYBRID:
             # While nobody would wake us, polling is all there is.
-            ceiling = options.longest_interval if reach is Reach.HEARING else polling
-            return min(_FIRST_NAP * growth, ceiling, _LONGEST_REGISTERED)
+            return min(FIRST_NAP * growth, polling)
         case Mode.LISTEN:
-            return min(_FIRST_NAP * growth, _LONGEST_LISTEN)
+            return _LONGEST_LISTEN
         case _:
             assert_never(options.mode)
 
@@ -143,4 +170,4 @@ def registration(longest_nap: float) -> timedelta:
 def longest_nap(options: Options) -> float:
     if options.mode is Mode.LISTEN:
         return _LONGEST_LISTEN
-    return min(options.longest_interval, _LONGEST_REGISTERED)
+    return min(options.longest_interval, LONGEST_REGISTERED)

@@ -19,6 +19,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from penstock import errors
+from penstock.client.deadlines import Overdue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -155,6 +156,8 @@ def _tuples(rows: Iterable[Any]) -> Sequence[Row]:
 
 def _translated(problem: Exception) -> Exception:
     """Penstock's error where the database refused; anything else as it is."""
+    if isinstance(problem, Overdue):
+        return errors.CallTimeout(f"{problem}: the transaction can't go on, begin it again")
     if isinstance(problem, psycopg.Error):
         return errors.translate(problem)
     for each in _causes(problem):

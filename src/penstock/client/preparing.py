@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PGconn, Ping
 
 from penstock import embedded, schema
+from penstock.client._sync.session import Session
 from penstock.client.retrying import backoff
 from penstock.errors import translate
 
@@ -58,10 +59,11 @@ def with_defaults(dsn: str, settings: Settings) -> str:
 
 def _check(dsn: str, settings: Settings) -> None:
     with _connected(dsn, settings) as connection:
+        connection.answer_within = settings.call_timeout.total_seconds()
         schema.check(connection)
 
 
-def _connected(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
+def _connected(dsn: str, settings: Settings) -> Session:
     """A connection; waits for a server that is starting, but not for one that is not there.
 
     Nothing has ever worked when this runs, so a wrong name is likelier than an outage, and whoever
@@ -73,7 +75,7 @@ def _connected(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
         attempt += 1
         try:
             # pgbouncer in transaction mode loses statements prepared in another transaction.
-            return psycopg.connect(dsn, autocommit=True, prepare_threshold=None)
+            return Session.connect(dsn, autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as problem:
             pause = backoff(attempt)
             starting = PGconn.ping(dsn.encode()) == Ping.REJECT

@@ -12,6 +12,7 @@ from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from penstock import errors
 from penstock.client.calls.call import Repeat
+from penstock.client.deadlines import Overdue
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -31,6 +32,8 @@ class Kind(Enum):
     SERIALIZATION = auto()
     DEADLOCK = auto()
     LOCK_TIMEOUT = auto()
+    TIMED_OUT = auto()
+    """The server took too long, and has given the call up."""
     STANDBY = auto()
     """A server that only reads: in a fail-over, the one that has been demoted."""
     QUEUE_MISSING = auto()
@@ -66,6 +69,8 @@ def classify(problem: Exception, *, sent: bool = True) -> Fault:
         return Fault(Kind.UNREACHABLE, problem)
     if isinstance(problem, errors.PenstockError):
         return Fault(_kind(problem, sent=sent), problem)
+    if isinstance(problem, Overdue):
+        return _overdue(problem, sent=sent)
     if isinstance(problem, psycopg.Error):
         error = errors.translate(problem)
         return Fault(_kind(error, sent=sent), error)
@@ -80,7 +85,7 @@ def may_repeat(fault: Fault, repeat: Repeat) -> bool:
             return not isinstance(fault.error, errors.ClientClosed)
         case Kind.CONNECTION_LOST:
             return repeat is Repeat.ALWAYS
-        case Kind.SERIALIZATION | Kind.DEADLOCK | Kind.LOCK_TIMEOUT | Kind.STANDBY:
+        case Kind.SERIALIZATION | Kind.DEADLOCK | Kind.LOCK_TIMEOUT | Kind.TIMED_OUT | Kind.STANDBY:
             # The server has rolled back: it is as if the call had not been sent.
             return True
         case Kind.QUEUE_MISSING | Kind.OTHER_SCHEMA | Kind.PERMISSION:
@@ -99,11 +104,14 @@ def final(fault: Fault, repeat: Repeat = Repeat.BEFORE_SENDING) -> errors.Pensto
     """What the caller is told when the call is not repeated any more."""
     if fault.kind is not Kind.CONNECTION_LOST:
         return fault.error
+    late = isinstance(fault.error, errors.CallTimeout)
     if repeat is Repeat.ALWAYS:
-        return errors.ConnectionLost(f"{fault.error}\nThis call may be repeated safely.")
+        kind = errors.CallTimeout if late else errors.ConnectionLost
+        return kind(f"{fault.error}\nThis call may be repeated safely.")
+    what = str(fault.error) if late else "the connection was lost before the answer came"
     return errors.OutcomeUnknown(
-        "the connection was lost after sending and before the answer: the call may or may not "
-        "have been carried out (a message may or may not have been published).\n"
+        f"{what}: the call was sent, and may or may not have been carried out (a message may or "
+        "may not have been published).\n"
         "Look before you repeat it; with a dedupe_key, publishing is repeated safely by itself."
     )
 
@@ -167,6 +175,17 @@ def _kind(  # noqa: PLR0911 - one answer a case
             return Kind.PERMISSION
         case _:
             return Kind.REFUSED
+
+
+def _overdue(problem: Overdue, *, sent: bool) -> Fault:
+    if problem.undone:
+        advice = (
+            "and was told to give up, so nothing was changed.  Something may be in its way, such "
+            "as a lock (pg_locks); PENSTOCK_CALL_TIMEOUT allows for more"
+        )
+        return Fault(Kind.TIMED_OUT, errors.CallTimeout(f"{problem}, {advice}"))
+    kind = Kind.CONNECTION_LOST if sent else Kind.UNREACHABLE
+    return Fault(kind, errors.CallTimeout(str(problem)))
 
 
 def _no_connection(problem: Exception) -> errors.DatabaseUnavailable:

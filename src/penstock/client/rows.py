@@ -22,6 +22,7 @@ from penstock.models import (
     MessageState,
     Notify,
     Ordering,
+    Outlook,
     QueueId,
     QueueInfo,
     QueueStatistics,
@@ -154,6 +155,10 @@ def extension(row: Row) -> tuple[MessageId, datetime]:
 
 def reader(row: Row) -> ReaderInfo:
     return ReaderInfo(ReaderId(row[0]), *row[1:])
+
+
+def outlook(row: Row) -> Outlook:
+    return Outlook(row[0], frozenset(row[1]))
 
 
 def logged(row: Row) -> LogMessage:

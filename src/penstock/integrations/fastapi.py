@@ -13,10 +13,12 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-# Not for the checker only: FastAPI reads the annotations of a dependency when it is registered.
-from starlette.requests import HTTPConnection  # noqa: TC002
-
 import penstock
+from penstock.extras import needs
+
+with needs("fastapi"):
+    # Not for the checker only: FastAPI reads a dependency's annotations when it is registered.
+    from starlette.requests import HTTPConnection  # noqa: TC002
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import event
-
 import penstock
 import penstock.sync
+from penstock.extras import needs
 from penstock.settings import Settings
+
+with needs("sqlalchemy"):
+    from sqlalchemy import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

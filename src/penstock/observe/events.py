@@ -37,7 +37,10 @@ class Name(StrEnum):
     MESSAGE_RELEASED = "message.released"
     """`queue`, `count`: given back without counting the attempt."""
     MESSAGE_DEAD_LETTERED = "message.dead_lettered"
-    """`queue`, `message_id`, `attempt`, `error_kind`."""
+    """`queue`, `message_id`, `attempt`, `error_kind`: buried, or the last attempt failed.
+
+    One whose last claim ended in silence dies when the database notices: no client hears of it.
+    """
     CLAIM_EXTENDED = "claim.extended"
     """`queue`, `count`."""
     CLAIM_LOST = "claim.lost"

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
-
+from penstock.extras import needs
 from penstock.observe.events import Event, Name, Subscription, subscribe
+
+with needs("metrics"):
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 if TYPE_CHECKING:
     from penstock.models import QueueStatistics

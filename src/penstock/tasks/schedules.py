@@ -6,25 +6,22 @@ store keeps the first.  Time is the store's.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks.task import TaskId
-from penstock.worker.schedules import Schedule, due, looks_back_to, next_fire
+from penstock.worker.clockwork import Clockwork
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from penstock.tasks.store import TaskStore
     from penstock.tasks.task import NewTask
-
-_LONGEST_SLEEP_SECONDS = 60.0
-_RETRY_SECONDS = 5.0
+    from penstock.worker.schedules import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +39,13 @@ class TaskSchedule:
         return replace(self.task, id=TaskId(f"cron-{digest[:40]}"), meta=meta)
 
 
-class TaskScheduler:
-    """Fires schedules for as long as a worker runs."""
+def task_clockwork(store: TaskStore, schedules: Iterable[TaskSchedule]) -> Clockwork:
+    """What fires a task worker's schedules."""
+    by_name = {each.line.name: each for each in schedules}
 
-    def __init__(self, store: TaskStore, schedules: list[TaskSchedule]) -> None:
-        self._store = store
-        self._schedules = schedules
-        self._answered_to: dict[str, datetime] = {}
+    async def enqueue(line: Schedule, fire_at: datetime) -> None:
+        task = by_name[line.name].fire(fire_at)
+        await store.insert_many([task], skip_duplicates=True)
+        emit(Event(Name.SCHEDULE_FIRED, topic=task.topic, schedule=line.name, task_id=task.id))
 
-    async def run(self) -> None:
-        """Never ends by itself: a database that is away is asked again."""
-        while True:
-            try:
-                pause = await self.once()
-            except PenstockError:
-                pause = _RETRY_SECONDS
-            await asyncio.sleep(pause)
-
-    async def once(self) -> float:
-        """Make all fires that are due; the seconds until the next."""
-        now = await self._store.now()
-        for schedule in self._schedules:
-            await self._catch_up(schedule, now)
-        until_next = min(next_fire(each.line, now) - now for each in self._schedules)
-        return min(max(until_next.total_seconds(), 0.0), _LONGEST_SLEEP_SECONDS)
-
-    async def _catch_up(self, schedule: TaskSchedule, now: datetime) -> None:
-        name = schedule.line.name
-        after = self._answered_to.setdefault(name, looks_back_to(schedule.line, now))
-        for fire_at in due(schedule.line, after, now):
-            task = schedule.fire(fire_at)
-            await self._store.insert_many([task], skip_duplicates=True)
-            self._answered_to[name] = fire_at
-            emit(Event(Name.SCHEDULE_FIRED, topic=task.topic, schedule=name, task_id=task.id))
-        self._answered_to[name] = now
+    return Clockwork((each.line for each in by_name.values()), now=store.now, fire=enqueue)

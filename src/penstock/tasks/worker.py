@@ -20,7 +20,7 @@ from penstock.tasks.backoff import Backoff
 from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy
 from penstock.tasks.payloads import encoded
 from penstock.tasks.running import Handler, Running
-from penstock.tasks.schedules import TaskSchedule, TaskScheduler
+from penstock.tasks.schedules import TaskSchedule, task_clockwork
 from penstock.tasks.task import DEFAULT_TENANT, LONGEST_OWNER, NewTask, Priority
 from penstock.worker.schedules import Missed, Schedule, schedule_named
 from penstock.worker.shutdown import signals
@@ -160,8 +160,8 @@ class TaskWorker:
         if self._handlers:
             loops.append(asyncio.create_task(self._fetch()))
         if self._schedules:
-            scheduler = TaskScheduler(self._store, list(self._schedules.values()))
-            loops.append(asyncio.create_task(scheduler.run()))
+            clockwork = task_clockwork(self._store, self._schedules.values())
+            loops.append(asyncio.create_task(clockwork.run()))
         return loops
 
     async def _fetch(self) -> None:

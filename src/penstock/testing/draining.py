@@ -20,16 +20,14 @@ from penstock.client import calls
 from penstock.client.endings import end
 from penstock.observe.events import Event, Name, subscribe
 from penstock.worker.opening import opened
-from penstock.worker.station import Station
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from penstock.models import DeadLetter, MessageId
     from penstock.testing.clock import Clock
+    from penstock.worker.station import Station
     from penstock.worker.worker import Worker
-
-_LOOK_AGAIN_SECONDS = 0.002
 
 
 class NotDrained(AssertionError):
@@ -75,10 +73,9 @@ async def drain(worker: Worker, *, clock: Clock | None = None, at_most: int = 10
     heard: list[Event] = []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(opened(worker.client, worker.name, asyncio.Event()))
-        stations = [
-            await stack.enter_async_context(_station(worker, index))
-            for index in range(len(worker.handlers))
-        ]
+        stations = worker.stations()
+        for station in stations:
+            await stack.enter_async_context(_open(station))
         dead_before = await _dead(stations, worker)
         with subscribe(heard.append):
             await _until_empty(stations, worker, clock, at_most)
@@ -88,12 +85,10 @@ async def drain(worker: Worker, *, clock: Clock | None = None, at_most: int = 10
 
 
 @asynccontextmanager
-async def _station(worker: Worker, index: int) -> AsyncIterator[Station]:
-    handler = worker.handlers[index]
-    station = Station(handler, worker.client, worker._layers, worker.name)  # noqa: SLF001
+async def _open(station: Station) -> AsyncIterator[None]:
     keeping = asyncio.create_task(station.keeper.run())
     try:
-        yield station
+        yield
     finally:
         await end([keeping])
         await station.invoker.close(at_once=False)
@@ -123,10 +118,8 @@ async def _work_off(station: Station, worker: Worker) -> int:
     found = await worker.client.database.claim(claim)
     if found:
         ends_at = time.monotonic() + options.claim_for.total_seconds()
-        station._deliver(found, ends_at)  # noqa: SLF001  we stand in for its fetcher
-        # A test may wait two milliseconds; a worker that tells more costs everybody.
-        while station.status().held:  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        station.deliver(found, ends_at)
+        await station.settled()
     return len(found)
 
 

@@ -13,14 +13,16 @@ from penstock.client.endings import end
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from penstock.models import MessageId
     from penstock.worker.claims import Held
     from penstock.worker.outcomes import Outcome
 
-    Send: TypeAlias = Callable[[Outcome, list[MessageId]], Awaitable[Collection[MessageId]]]
-    Finished: TypeAlias = Callable[[list[Held], Outcome, Collection[MessageId]], None]
+    # The ids that the token still held, and whether each has become a dead letter.
+    Answer: TypeAlias = Mapping[MessageId, bool]
+    Send: TypeAlias = Callable[[Outcome, list[MessageId]], Awaitable[Answer]]
+    Finished: TypeAlias = Callable[[list[Held], Outcome, Answer], None]
 
 _LARGEST_CALL = 1000
 _FIRST_PAUSE_SECONDS = 0.2

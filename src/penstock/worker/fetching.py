@@ -6,11 +6,10 @@ import asyncio
 import random
 import time
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import calls
-from penstock.client.consuming import Mode
+from penstock.client.consuming import LONGEST_REGISTERED, Mode, Stragglers, registration
 from penstock.client.listening import Reach
 from penstock.errors import ClientClosed, PenstockError, WorkerGaveUp
 from penstock.worker.rhythm import Load, error_pause, idle_pause, wanted
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from penstock.models import ClaimedMessage
     from penstock.worker.handlers import Handler
 
-# A wake-up registered for longer than the sleep, so that there is no gap between two sleeps.
-_REGISTERED_LONGER_SECONDS = 10
-_LONGEST_REGISTRATION_SECONDS = 3600
 # After a look in vain that something should have been found in: a lock, or a key that is busy.
 _BLOCKED_PAUSE_SECONDS = 0.02
 _MANY_LOOKS = 60
@@ -53,6 +49,7 @@ class Fetcher:
         self._nudged = asyncio.Event()
         self._changed = asyncio.Event()
         self._idle_looks = 0
+        self._stragglers = Stragglers()
         self._failures = 0
         self._claiming: asyncio.Future[list[ClaimedMessage]] | None = None
         self.trouble: str | None = None
@@ -122,14 +119,16 @@ class Fetcher:
         if found:
             # Fewer than asked for: the queue is empty now, and the next look registers first.
             self._idle_looks = int(found < count)
+            # Finding something has ended our registration.
+            self._stragglers.forget()
         elif self._idle_looks == 0:
             self._idle_looks = 1
         else:
             await self._rest(watch, hears=hears)
 
     async def _register(self) -> None:
-        seconds = self._options.longest_pause.total_seconds() + _REGISTERED_LONGER_SECONDS
-        span = timedelta(seconds=min(seconds, _LONGEST_REGISTRATION_SECONDS))
+        longest = min(self._options.longest_pause.total_seconds(), LONGEST_REGISTERED)
+        span = registration(longest)
         await self._database.claim(calls.start_waiting(self._handler.queue, span, self._token))
 
     async def _claim(self, count: int) -> int:
@@ -155,19 +154,21 @@ class Fetcher:
 
     async def _rest(self, watch: Any, *, hears: bool) -> None:
         """Sleep: until something is due, or a wake-up, or the next look."""
-        due_in = await self._due_in()
+        outlook = await self._database.claim(calls.outlook(self._handler.queue))
+        due_in = None if outlook.due_in is None else outlook.due_in.total_seconds()
         if due_in is not None and due_in <= 0:
             due_in = _BLOCKED_PAUSE_SECONDS * 2.0 ** min(self._idle_looks, _MANY_LOOKS)
         luck = random.random()  # noqa: S311 - no secret
-        pause = idle_pause(self._options, self._idle_looks, due_in, luck, hears=hears)
+        doubtful = hears and self._stragglers.among(outlook.writers)
+        pause = idle_pause(
+            self._options, self._idle_looks, due_in, luck, hears=hears, doubtful=doubtful
+        )
         self._idle_looks += 1
         if await self._nap(watch, pause):
             # Woken: whoever waits next may have to wait as long again, but not longer.
             self._idle_looks = 1
-
-    async def _due_in(self) -> float | None:
-        left = await self._database.claim(calls.next_visible_in(self._handler.queue))
-        return None if left is None else left.total_seconds()
+            # If the line was lost, the server may have been, and our registration with it.
+            self._stragglers.forget()
 
     async def _nap(self, watch: Any, seconds: float) -> bool:
         """Sleep; True when something woke us: the database, or the end of a key's message."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.client.consuming import FIRST_NAP, LONGEST_DOUBT, LONGEST_REGISTERED
+
 if TYPE_CHECKING:
     from penstock.worker.options import Options
 
@@ -16,7 +18,6 @@ _NEWEST = 0.1
 _LONGEST_ERROR_PAUSE_SECONDS = 30.0
 # A little after the moment at which something is due, so that the look finds it.
 _AFTER_DUE_SECONDS = 0.005
-_FIRST_NAP_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +59,26 @@ def averaged(average: float | None, newest: float) -> float:
 
 
 def idle_pause(
-    options: Options, looks: int, due_in: float | None, luck: float, *, hears: bool
+    options: Options,
+    looks: int,
+    due_in: float | None,
+    luck: float,
+    *,
+    hears: bool,
+    doubtful: bool = False,
 ) -> float:
     """How long to sleep after so many looks in vain, of which the first counts 1.
 
     `due_in`: seconds until something becomes due; `luck`: 0 to 1, so that a crowd of workers does
-    not look in step; `hears`: the database can wake us.
+    not look in step; `hears`: the database can wake us; `doubtful`: but somebody may publish who
+    does not.
     """
     first = options.polling_interval.total_seconds()
     longest = options.longest_pause.total_seconds()
     if hears:
-        # A publisher looks for sleepers before it commits, so one that looked just before we lay
-        # down wakes nobody.  Short naps first: its message waits as long as it took to commit.
-        first = min(first, _FIRST_NAP_SECONDS)
+        longest = min(longest, LONGEST_REGISTERED)
+    if doubtful:
+        first, longest = min(first, FIRST_NAP), min(longest, LONGEST_DOUBT)
     # 2.0 ** 60 is more than any pause, and a float can still hold it.
     pause = min(longest, first * 2.0 ** min(max(0, looks - 1), 60)) * (1 - 0.1 * luck)
     return pause if due_in is None else min(pause, max(0.0, due_in) + _AFTER_DUE_SECONDS)

@@ -1,15 +1,8 @@
-"""Schedules: messages published by the clock, once however many workers run.
-
-Every worker publishes every fire, with a dedupe key made of the schedule's name and the fire's
-time; the engine keeps the first.  So no worker need be the leader, and none is missed when one
-stops.  Time is the database's: a worker's own clock may be wrong.
-"""
+"""Schedules: cron lines, and which of their fires are due; decided without any clock."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -18,26 +11,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from penstock.client import calls
-from penstock.client.calls import Call
 from penstock.client.payloads import encode
-from penstock.client.rows import one, same
-from penstock.errors import InvalidSetting, PenstockError
-from penstock.observe.events import Event, Name, emit
+from penstock.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 # A fire that comes later than this was missed: the worker, or the database, was away.
 LATE = timedelta(minutes=1)
 # How far back a starting worker looks for a fire that nobody made.
 CATCH_UP = timedelta(days=1)
-# A key is remembered for longer than anybody may look back.
-_REMEMBERED = 2 * CATCH_UP
-# Clocks drift: the database is asked again at least this often.
-_LONGEST_SLEEP_SECONDS = 60.0
-_RETRY_SECONDS = 5.0
-_DATABASE_TIME: Call[datetime] = Call("select clock_timestamp()", (), one(same))
 
 
 class Missed(StrEnum):
@@ -128,64 +111,3 @@ def _times(schedule: Schedule, moment: datetime, *, backwards: bool) -> Iterator
             "or six with the seconds in front"
         ) from None
     return (each.astimezone(UTC) for each in found)
-
-
-class Scheduler:
-    """Fires a worker's schedules for as long as it runs."""
-
-    def __init__(self, database: Any, schedules: Iterable[Schedule]) -> None:
-        self._database = database
-        self._schedules = tuple(schedules)
-        self._answered_to: dict[str, datetime] = {}
-        self.fired = 0
-
-    async def run(self) -> None:
-        """Never ends by itself: a database that is away is asked again."""
-        while True:
-            try:
-                pause = await self.once()
-            except PenstockError:
-                pause = _RETRY_SECONDS
-            await asyncio.sleep(pause)
-
-    async def once(self) -> float:
-        """Make all fires that are due; returns the seconds until the next."""
-        asked_at = time.monotonic()
-        now: datetime = await self._database.claim(_DATABASE_TIME)
-        made = [await self._catch_up(schedule, now) for schedule in self._schedules]
-        if not all(made):
-            return _RETRY_SECONDS
-        until_next = min((next_fire(each, now) - now).total_seconds() for each in self._schedules)
-        # Counted from the moment at which the database looked at its clock.
-        left = until_next - (time.monotonic() - asked_at)
-        return min(max(left, 0.0), _LONGEST_SLEEP_SECONDS)
-
-    async def _catch_up(self, schedule: Schedule, now: datetime) -> bool:
-        """Make one schedule's fires; False: it could not, and the others don't suffer for it."""
-        after = self._answered_to.setdefault(schedule.name, looks_back_to(schedule, now))
-        for fire_at in due(schedule, after, now):
-            try:
-                await self._fire(schedule, fire_at)
-            except PenstockError as problem:
-                # Tried again soon; by then it may be late, and is dealt with as such.
-                kind = type(problem).__name__
-                emit(Event(Name.CALL_FAILED, schedule=schedule.name, error_kind=kind))
-                return False
-            self._answered_to[schedule.name] = fire_at
-        self._answered_to[schedule.name] = now
-        return True
-
-    async def _fire(self, schedule: Schedule, fire_at: datetime) -> None:
-        await self._database.run(
-            calls.publish(
-                schedule.topic,
-                schedule.payload,
-                headers={"schedule": schedule.name, "scheduled_for": fire_at.isoformat()},
-                key=schedule.key,
-                priority=schedule.priority,
-                dedupe_key=schedule.dedupe_key(fire_at),
-                dedupe_window=_REMEMBERED,
-            )
-        )
-        self.fired += 1
-        emit(Event(Name.SCHEDULE_FIRED, topic=schedule.topic, schedule=schedule.name))

@@ -19,10 +19,14 @@ from penstock.worker.rhythm import Load
 from penstock.worker.status import Counters, HandlerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from penstock.models import ClaimedMessage, MessageId
+    from penstock.worker.acks import Answer
     from penstock.worker.middleware import Middleware
+
+_HANDLED = (Verdict.ACK, Verdict.SETTLED)
+_FAILED = (Verdict.RETRY, Verdict.BURY)
 
 
 class Station:
@@ -38,6 +42,8 @@ class Station:
         # The name tells an operator whose claim it is, the rest makes it nobody else's.
         self.token = f"{worker_name[:80]}:{secrets.token_hex(8)}"
         self._held: dict[MessageId, Held] = {}
+        self._changed = asyncio.Event()
+        """Something is not held any more."""
         self.invoker = invoker_for(handler, layers, self._database)
         self.settler = Settler(self._send, self._answered)
         self.fetcher = Fetcher(
@@ -45,7 +51,7 @@ class Station:
             client,
             self.token,
             load=self._load,
-            deliver=self._deliver,
+            deliver=self.deliver,
             failed=self._failed,
         )
         self.dispatcher = Dispatcher(
@@ -95,13 +101,20 @@ class Station:
                 held.released = True
         return self.dispatcher.cancel()
 
+    async def settled(self) -> None:
+        """Return when nothing is held any more."""
+        while self._held:
+            self._changed.clear()
+            await self._changed.wait()
+
     # From the fetcher
 
     def _load(self) -> Load:
         running = self.dispatcher
         return Load(len(self._held), running.running, running.waiting, running.seconds)
 
-    def _deliver(self, found: list[ClaimedMessage], ends_at: float) -> None:
+    def deliver(self, found: list[ClaimedMessage], ends_at: float) -> None:
+        """Take what was claimed with this station's token; the claim ends then, at the earliest."""
         self.counters.claimed += len(found)
         self.counters.claims += 1
         emit(Event(Name.MESSAGE_CLAIMED, queue=self.queue, count=len(found)))
@@ -135,97 +148,86 @@ class Station:
         if held.lost or outcome is None:
             self._lose(held)
             return
-        record = held.message
-        match outcome.verdict:
-            case Verdict.ACK | Verdict.SETTLED:
-                emit(
-                    Event(
-                        Name.MESSAGE_HANDLED,
-                        queue=self.queue,
-                        message_id=record.id,
-                        attempt=record.attempt,
-                        seconds=seconds,
-                    )
-                )
-            case Verdict.RETRY | Verdict.BURY:
-                emit(
-                    Event(
-                        Name.MESSAGE_FAILED,
-                        queue=self.queue,
-                        message_id=record.id,
-                        attempt=record.attempt,
-                        seconds=seconds,
-                        error_kind=outcome.kind,
-                    )
-                )
-            case Verdict.RELEASE | Verdict.BY_HANDLER:
-                pass
+        if outcome.verdict in _HANDLED:
+            self._tell(Name.MESSAGE_HANDLED, held, seconds=seconds)
+        elif outcome.verdict in _FAILED:
+            self._tell(Name.MESSAGE_FAILED, held, seconds=seconds, error_kind=outcome.kind)
         self._settle(held, outcome)
 
     def _settle(self, held: Held, outcome: Outcome) -> None:
         held.stage = Stage.SETTLING
         if outcome.verdict in (Verdict.SETTLED, Verdict.BY_HANDLER):
-            self._answered([held], outcome, [held.id])
+            self._answered([held], outcome, {held.id: False})
         else:
             self.settler.add(held, outcome)
 
     # To the database, and back
 
-    async def _send(self, outcome: Outcome, ids: list[MessageId]) -> Collection[MessageId]:
+    async def _send(self, outcome: Outcome, ids: list[MessageId]) -> Answer:
         queue, token, run = self.queue, self.token, self._database.run
         match outcome.verdict:
             case Verdict.ACK:
-                return set(await run(calls.ack_many(queue, ids, token)))
+                return dict.fromkeys(await run(calls.ack_many(queue, ids, token)), False)
             case Verdict.RELEASE:
-                return set(await run(calls.release_many(queue, ids, token)))
+                return dict.fromkeys(await run(calls.release_many(queue, ids, token)), False)
             case Verdict.RETRY:
                 call = calls.nack_many(queue, ids, token, delay=outcome.delay, error=outcome.error)
-                return set(await run(call))
+                answer: Answer = await run(call)
+                return answer
             case Verdict.BURY:
-                return [
-                    each
+                return {
+                    each: True
                     for each in ids
                     if await run(calls.bury(queue, each, token, error=outcome.error))
-                ]
+                }
             case Verdict.SETTLED | Verdict.BY_HANDLER:
-                return ids
+                return dict.fromkeys(ids, False)
 
-    def _answered(self, batch: list[Held], outcome: Outcome, kept: Collection[MessageId]) -> None:
+    def _answered(self, batch: list[Held], outcome: Outcome, kept: Answer) -> None:
         for held in batch:
             if held.id not in kept:
                 self._lose(held)
-            else:
-                self._forget(held)
-                self._count(held, outcome)
-        if kept and outcome.verdict in (Verdict.ACK, Verdict.SETTLED):
-            emit(Event(Name.MESSAGE_ACKED, queue=self.queue, count=len(kept)))
-        elif kept and outcome.verdict is Verdict.RELEASE:
-            emit(Event(Name.MESSAGE_RELEASED, queue=self.queue, count=len(kept)))
+                continue
+            self._forget(held)
+            if kept[held.id]:
+                self.counters.dead += 1
+                self._tell(Name.MESSAGE_DEAD_LETTERED, held, error_kind=outcome.kind)
+        self._count(outcome.verdict, len(kept))
         came_back = outcome.verdict in (Verdict.RETRY, Verdict.BY_HANDLER)
         keyed = any(held.message.key is not None for held in batch)
         self.fetcher.finished(look_again=came_back or keyed)
 
-    def _count(self, held: Held, outcome: Outcome) -> None:
-        match outcome.verdict:
+    def _count(self, verdict: Verdict, count: int) -> None:
+        """What became of as many messages."""
+        if count == 0:
+            return
+        match verdict:
             case Verdict.ACK | Verdict.SETTLED:
-                self.counters.acked += 1
+                self.counters.acked += count
+                emit(Event(Name.MESSAGE_ACKED, queue=self.queue, count=count))
             case Verdict.RETRY:
-                self.counters.failed += 1
+                self.counters.failed += count
             case Verdict.RELEASE:
-                self.counters.released += 1
+                self.counters.released += count
+                emit(Event(Name.MESSAGE_RELEASED, queue=self.queue, count=count))
             case Verdict.BY_HANDLER:
-                self.counters.by_handler += 1
+                self.counters.by_handler += count
             case Verdict.BURY:
-                self.counters.dead += 1
-                emit(
-                    Event(
-                        Name.MESSAGE_DEAD_LETTERED,
-                        queue=self.queue,
-                        message_id=held.id,
-                        attempt=held.message.attempt,
-                        error_kind=outcome.kind,
-                    )
-                )
+                """Counted as dead, one by one."""
+
+    def _tell(
+        self, name: Name, held: Held, *, seconds: float | None = None, error_kind: str | None = None
+    ) -> None:
+        emit(
+            Event(
+                name,
+                queue=self.queue,
+                message_id=held.id,
+                attempt=held.message.attempt,
+                seconds=seconds,
+                error_kind=error_kind,
+            )
+        )
 
     # From the keeper
 
@@ -236,7 +238,7 @@ class Station:
         self._forget(held)
         if first_known:
             self.counters.lost += 1
-            emit(Event(Name.CLAIM_LOST, queue=self.queue, message_id=held.id))
+            self._tell(Name.CLAIM_LOST, held)
         # One that says so itself has ended already.
         if held.stage is Stage.RUNNING and held.task not in (None, asyncio.current_task()):
             held.task.cancel()
@@ -245,6 +247,7 @@ class Station:
     def _forget(self, held: Held) -> None:
         if self._held.get(held.id) is held:
             del self._held[held.id]
+            self._changed.set()
 
     def _extended(self, count: int) -> None:
         self.counters.extended += count

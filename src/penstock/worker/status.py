@@ -45,7 +45,7 @@ class HandlerStatus:
     failed: int
     """Attempts that ended in an error and will be repeated, or were the last."""
     dead: int
-    """Sent to the dead letters by this worker: `Dead`, or a payload that does not fit."""
+    """Dead letters by this worker's word: `Dead`, a misfit payload, or the last attempt failed."""
     released: int
     lost: int
     trouble: str | None

@@ -19,14 +19,16 @@ from penstock.worker import shutdown
 from penstock.worker.handlers import Handler
 from penstock.worker.opening import opened
 from penstock.worker.options import HandlerOptions, options_from
-from penstock.worker.schedules import Missed, Schedule, Scheduler, schedule_named
+from penstock.worker.schedules import Missed, Schedule, schedule_named
 from penstock.worker.station import Station
 from penstock.worker.status import State, WorkerStatus
+from penstock.worker.timetable import timetable
 from penstock.worker.upkeep import keep_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.worker.clockwork import Clockwork
     from penstock.worker.groups import Group
     from penstock.worker.middleware import Middleware
 
@@ -57,7 +59,7 @@ class Worker:
         self._handlers: dict[str, Handler] = {}
         self._schedules: dict[str, Schedule] = {}
         self._stations: list[Station] = []
-        self._scheduler: Scheduler | None = None
+        self._clockwork: Clockwork | None = None
         self._state = State.NEW
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
@@ -126,6 +128,13 @@ class Worker:
             )
         self._handlers[handler.queue] = handler
 
+    def stations(self) -> list[Station]:
+        """Handlers at work, and nothing that brings them messages: for its own loop and tests'."""
+        return [
+            Station(handler, self.client, self._layers, self.name)
+            for handler in self._handlers.values()
+        ]
+
     # Its life
 
     async def run(self, *, signals: bool = True) -> None:
@@ -165,7 +174,7 @@ class Worker:
             self.name,
             self._state,
             tuple(station.status() for station in self._stations),
-            self._scheduler.fired if self._scheduler else 0,
+            self._clockwork.fired if self._clockwork else 0,
         )
 
     def _signalled(self, number: int) -> None:
@@ -174,10 +183,7 @@ class Worker:
         self.ask_to_stop(at_once=self._stop_asked.is_set())
 
     async def _serve(self) -> None:
-        self._stations = [
-            Station(handler, self.client, self._layers, self.name)
-            for handler in self._handlers.values()
-        ]
+        self._stations = self.stations()
         emit(Event(Name.WORKER_STARTED, worker=self.name))
         fetching = [
             asyncio.create_task(each.fetcher.run(), name=f"penstock fetching {each.queue}")
@@ -208,8 +214,8 @@ class Worker:
     def _chores(self) -> list[asyncio.Task[None]]:
         chores = [asyncio.create_task(keep_up(self.client.database), name="penstock upkeep")]
         if self._schedules:
-            self._scheduler = Scheduler(self.client.database, self._schedules.values())
-            chores.append(asyncio.create_task(self._scheduler.run(), name="penstock schedules"))
+            self._clockwork = timetable(self.client.database, self._schedules.values())
+            chores.append(asyncio.create_task(self._clockwork.run(), name="penstock schedules"))
         return chores
 
     async def _wind_down(self, loops: Sequence[asyncio.Task[None]]) -> None:

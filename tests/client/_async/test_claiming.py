@@ -11,6 +11,7 @@ from psycopg.conninfo import make_conninfo
 from penstock.client._async.client import connect
 from penstock.client.calls import Call
 from penstock.client.rows import one
+from penstock.observe import events
 from tests.fixtures.clock import advance
 
 if TYPE_CHECKING:
@@ -55,6 +56,22 @@ async def test_a_buried_message_is_a_dead_letter_with_its_reason(mq: Client, ord
     (message,) = await mq.claim("billing")
     assert await message.bury("hopeless") is True
     assert [letter.error for letter in await mq.dead_letters("billing")] == ["hopeless"]
+
+
+async def test_a_message_that_dies_of_its_last_nack_is_told_as_dead(
+    mq: Client, orders: str
+) -> None:
+    await mq.create_queue("strict", topic=orders, max_delivery_attempts=1)
+    await mq.publish_many(orders, range(2))
+    heard: list[events.Event] = []
+    with events.subscribe(heard.append):
+        one, other = await mq.claim("strict", count=2)
+        assert await one.nack(error="no") is True
+        assert await mq.nack_many("strict", [one.id, other.id], other.token) == [other.id]
+        (patient,) = await mq.claim("billing")
+        assert await patient.nack() is True
+    dead = [each.message_id for each in heard if each.name == "message.dead_lettered"]
+    assert dead == [one.id, other.id]
 
 
 async def test_an_extended_claim_lasts_longer(

@@ -14,6 +14,7 @@ from penstock import errors
 from penstock.client import consuming
 from penstock.client._async import consumer as consumer_module
 from penstock.client._async.client import connect
+from penstock.client.listening import Reach
 from penstock.observe import Event, Name, subscribe
 from tests.fixtures.patience import eventually_async
 
@@ -40,7 +41,8 @@ async def mq(database: Database) -> AsyncIterator[Client]:
 @pytest.fixture
 def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle consumer does not look by itself: what wakes it is a notification, or a due time."""
-    monkeypatch.setattr(consuming, "_FIRST_NAP", HOUR.total_seconds())
+    for name in ("FIRST_NAP", "LONGEST_DOUBT"):
+        monkeypatch.setattr(consuming, name, HOUR.total_seconds())
 
 
 async def taken(consumer: Consumer[Any], count: int) -> list[Any]:
@@ -100,14 +102,18 @@ async def test_no_wake_up_is_missed_however_publishing_falls(mq: Client, mode: s
             assert await taken(consumer, 1) == [number]
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "listen"])
 async def test_message_committed_after_the_consumer_fell_asleep_is_found(
-    mq: Client, database: Database
+    mq: Client, database: Database, mode: str
 ) -> None:
     # Its publisher saw nobody waiting, so it notifies nobody.
     with psycopg.connect(database.dsn) as publisher:
         publisher.execute("select penstock.publish_message('orders', '1')")
-        async with mq.consume("billing") as consumer:
+        async with mq.consume("billing", mode=mode, polling_interval=HOUR) as consumer:
             await idle(consumer)
+            await eventually_async(lambda: consumer._feeder._watch.reach is Reach.HEARING)
+            looks = consumer._feeder._looks
+            await eventually_async(lambda: consumer._feeder._looks > looks + 1)
             publisher.commit()
             assert await taken(consumer, 1) == [1]
 

@@ -12,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 from penstock.client._sync.client import connect
 from penstock.client.calls import Call
 from penstock.client.rows import one
+from penstock.observe import events
 from tests.fixtures.clock import advance
 
 if TYPE_CHECKING:
@@ -56,6 +57,20 @@ def test_a_buried_message_is_a_dead_letter_with_its_reason(mq: Client, orders: s
     (message,) = mq.claim("billing")
     assert message.bury("hopeless") is True
     assert [letter.error for letter in mq.dead_letters("billing")] == ["hopeless"]
+
+
+def test_a_message_that_dies_of_its_last_nack_is_told_as_dead(mq: Client, orders: str) -> None:
+    mq.create_queue("strict", topic=orders, max_delivery_attempts=1)
+    mq.publish_many(orders, range(2))
+    heard: list[events.Event] = []
+    with events.subscribe(heard.append):
+        one, other = mq.claim("strict", count=2)
+        assert one.nack(error="no") is True
+        assert mq.nack_many("strict", [one.id, other.id], other.token) == [other.id]
+        (patient,) = mq.claim("billing")
+        assert patient.nack() is True
+    dead = [each.message_id for each in heard if each.name == "message.dead_lettered"]
+    assert dead == [one.id, other.id]
 
 
 def test_an_extended_claim_lasts_longer(

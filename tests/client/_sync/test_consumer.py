@@ -15,6 +15,7 @@ from penstock import errors
 from penstock.client import consuming
 from penstock.client._sync import consumer as consumer_module
 from penstock.client._sync.client import connect
+from penstock.client.listening import Reach
 from penstock.observe import Event, Name, subscribe
 from tests.fixtures.patience import eventually_sync
 
@@ -41,7 +42,8 @@ def mq(database: Database) -> Iterator[Client]:
 @pytest.fixture
 def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle consumer does not look by itself: what wakes it is a notification, or a due time."""
-    monkeypatch.setattr(consuming, "_FIRST_NAP", HOUR.total_seconds())
+    for name in ("FIRST_NAP", "LONGEST_DOUBT"):
+        monkeypatch.setattr(consuming, name, HOUR.total_seconds())
 
 
 def taken(consumer: Consumer[Any], count: int) -> list[Any]:
@@ -101,14 +103,18 @@ def test_no_wake_up_is_missed_however_publishing_falls(mq: Client, mode: str) ->
             assert taken(consumer, 1) == [number]
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "listen"])
 def test_message_committed_after_the_consumer_fell_asleep_is_found(
-    mq: Client, database: Database
+    mq: Client, database: Database, mode: str
 ) -> None:
     # Its publisher saw nobody waiting, so it notifies nobody.
     with psycopg.connect(database.dsn) as publisher:
         publisher.execute("select penstock.publish_message('orders', '1')")
-        with mq.consume("billing") as consumer:
+        with mq.consume("billing", mode=mode, polling_interval=HOUR) as consumer:
             idle(consumer)
+            eventually_sync(lambda: consumer._feeder._watch.reach is Reach.HEARING)
+            looks = consumer._feeder._looks
+            eventually_sync(lambda: consumer._feeder._looks > looks + 1)
             publisher.commit()
             assert taken(consumer, 1) == [1]
 

@@ -129,7 +129,7 @@ class Troupe:
     ) -> None:
         queue = self._stage.queue(part)
         call = calls.nack(queue, message.id, token, delay=part.retry_delay, error=error)
-        if run(connection, call):
+        if run(connection, call) is not None:
             self._ledger.failed(part.name, number(message), message.attempt, error)
 
 

@@ -97,7 +97,10 @@ class Claiming(Core):
         call = calls.nack_many(queue, message_ids, token, delay=delay, error=error)
         held = await self.run(call, connection=connection)
         emit(Event(Name.MESSAGE_FAILED, queue=queue, count=len(held)))
-        return held
+        for message_id, dead in held.items():
+            if dead:
+                emit(Event(Name.MESSAGE_DEAD_LETTERED, queue=queue, message_id=message_id))
+        return list(held)
 
     async def release_many(
         self, queue: str, message_ids: Sequence[int], token: str, *, connection: Any = None

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from psycopg import AsyncConnection
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool
 
 from penstock import errors
 from penstock.client import liveness
 from penstock.client._async.concurrency import home
+from penstock.client._async.session import Session
 from penstock.client.iterating import in_thread_async
 from penstock.client.payloads import loads
 from penstock.client.preparing import prepare
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.settings import Settings
 
-Pool = AsyncConnectionPool[AsyncConnection[Any]]
+Pool = AsyncConnectionPool[Session]
 
 # The pool's own attempts slow down as they fail; a call that still wants one starts afresh.
 _PATIENCE = 5.0
@@ -90,14 +90,14 @@ class Connections:
         finally:
             await in_thread_async(self._closing.close)
 
-    async def dedicated(self) -> AsyncConnection[Any]:
+    async def dedicated(self) -> Session:
         """A connection outside the pools, which the caller closes."""
         self._opened(self._durable)
         assert self.dsn is not None
         with errors.translated():
-            return await AsyncConnection.connect(self.dsn, **self._options())
+            return await Session.connect(self.dsn, **self._options())
 
-    def require_confirmed(self, connection: AsyncConnection[Any]) -> None:
+    def require_confirmed(self, connection: Session) -> None:
         """Raise if the last commit on it was not confirmed by the standby it had to wait for."""
         if id(connection) in self._unconfirmed:
             self._unconfirmed.discard(id(connection))
@@ -126,6 +126,7 @@ class Connections:
         assert self.dsn is not None
         return AsyncConnectionPool(
             self.dsn,
+            connection_class=Session,
             kwargs=self._options(),
             # A process that never claims, or never publishes, holds no connection for it.
             min_size=0,
@@ -141,13 +142,14 @@ class Connections:
         # A prepared statement stays with a session, and behind a pooler the next is another.
         return {"autocommit": True} | ({"prepare_threshold": None} if self._settings.pooler else {})
 
-    async def _configure(self, connection: AsyncConnection[Any]) -> None:
+    async def _configure(self, connection: Session) -> None:
+        connection.answer_within = self._settings.call_timeout.total_seconds()
         set_json_loads(loads, connection)
         # A connection that lies where a closed one lay must not inherit its mark.
         self._unconfirmed.discard(id(connection))
         connection.add_notice_handler(partial(self._notice, id(connection)))
 
-    async def _configure_claims(self, connection: AsyncConnection[Any]) -> None:
+    async def _configure_claims(self, connection: Session) -> None:
         await self._configure(connection)
         if not self._settings.pooler:
             await connection.execute("set synchronous_commit = off")
@@ -157,5 +159,5 @@ class Connections:
             self._unconfirmed.add(connection)
 
 
-async def _check(connection: AsyncConnection[Any]) -> None:
+async def _check(connection: Session) -> None:
     liveness.check(connection)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.rows import tuple_row
 
 from penstock import errors
-from penstock.client import foreign, retrying
+from penstock.client import deadlines, foreign, retrying
 from penstock.client._async.concurrency import monotonic, sleep
 from penstock.client._async.connections import Connections
+from penstock.client._async.session import Session
 from penstock.client.calls import Repeat
 from penstock.client.retrying import Patience
 from penstock.observe import Event, Name, emit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from psycopg import AsyncConnection
 
@@ -54,14 +55,15 @@ class Database:
         """Close every connection."""
         await self._connections.close()
 
-    async def dedicated(self) -> AsyncConnection[Any]:
+    async def dedicated(self) -> Session:
         """A connection of the caller's own, outside the pools, in autocommit mode."""
         return await self._connections.dedicated()
 
     async def run(self, call: Call[T], *, connection: Any = None) -> T:
         """Run a call in a transaction of its own, or in the one open on the given connection."""
         if connection is not None:
-            return await foreign.run_async(connection, call)
+            with self._limited(connection, call):
+                return await foreign.run_async(connection, call)
         return await self._persist(self._connections.durable, call)
 
     async def claim(self, call: Call[T]) -> T:
@@ -75,10 +77,12 @@ class Database:
         connection, transaction = await self._begun(pool)
         try:
             try:
-                yield connection
+                # What the caller asks for may take as long as it takes.
+                with connection.answering(None):
+                    yield connection
             except BaseException as problem:
                 # The block's own errors go to its caller as they are.
-                if not await transaction.__aexit__(type(problem), problem, problem.__traceback__):
+                if not await _rolled_back(transaction, problem):
                     raise
             else:
                 await self._commit(connection, transaction)
@@ -105,9 +109,7 @@ class Database:
                 fault, cause = retrying.classify(problem, sent=False), problem
             await self._rest(patience, fault, repeat, cause)
 
-    async def _begun(
-        self, pool: Pool
-    ) -> tuple[AsyncConnection[Any], AbstractAsyncContextManager[Any]]:
+    async def _begun(self, pool: Pool) -> tuple[Session, AbstractAsyncContextManager[Any]]:
         """A transaction that has begun, tried for as long as calls are."""
         patience = Patience(self.settings.retry_for, monotonic())
         while True:
@@ -125,7 +127,7 @@ class Database:
             await self._rest(patience, fault, Repeat.ALWAYS, cause)
 
     async def _commit(
-        self, connection: AsyncConnection[Any], transaction: AbstractAsyncContextManager[Any]
+        self, connection: Session, transaction: AbstractAsyncContextManager[Any]
     ) -> None:
         try:
             await transaction.__aexit__(None, None, None)
@@ -161,7 +163,20 @@ class Database:
         emit(Event(Name.CALL_RETRIED, attempt=patience.failures, seconds=pause, error_kind=kind))
         await sleep(pause)
 
-    async def _send(self, connection: AsyncConnection[Any], call: Call[T], *, is_claim: bool) -> T:
+    def _limited(self, connection: Any, call: Call[T]) -> AbstractContextManager[None]:
+        """Limit the call, and no other, in a transaction on a connection of ours."""
+        if not isinstance(connection, Session):
+            return nullcontext()
+        usual = self.settings.call_timeout.total_seconds()
+        return connection.answering(deadlines.LASTING_SECONDS if call.lasting else usual)
+
+    async def _send(self, connection: Session, call: Call[T], *, is_claim: bool) -> T:
+        if call.lasting:
+            with connection.answering(deadlines.LASTING_SECONDS):
+                return await self._ask(connection, call, is_claim=is_claim)
+        return await self._ask(connection, call, is_claim=is_claim)
+
+    async def _ask(self, connection: Session, call: Call[T], *, is_claim: bool) -> T:
         try:
             if is_claim and self.settings.pooler:
                 return await self._send_without_session(connection, call)
@@ -175,7 +190,7 @@ class Database:
         self._connections.require_confirmed(connection)
         return call.read(rows)
 
-    async def _send_without_session(self, connection: AsyncConnection[Any], call: Call[T]) -> T:
+    async def _send_without_session(self, connection: Session, call: Call[T]) -> T:
         """A claim through a pooler, where a setting lasts for one transaction only."""
         async with connection.cursor(row_factory=tuple_row) as cursor:
             async with connection.pipeline(), connection.transaction():
@@ -183,3 +198,13 @@ class Database:
                 await cursor.execute(call.sql, call.parameters)
             # Only now: to ask earlier would cost a round trip of its own.
             return call.read(await cursor.fetchall())
+
+
+async def _rolled_back(
+    transaction: AbstractAsyncContextManager[Any], problem: BaseException
+) -> bool | None:
+    """Undo a transaction; a server that can't be reached any more does so by itself."""
+    try:
+        return await transaction.__aexit__(type(problem), problem, problem.__traceback__)
+    except psycopg.OperationalError:
+        return False

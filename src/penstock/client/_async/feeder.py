@@ -56,6 +56,7 @@ class Feeder(Generic[P]):
         self._watch = client.listener.watch(queue)
         self._stopping = False
         self._looks = 0
+        self._stragglers = consuming.Stragglers()
         self._promising = True
         self._failures = 0
 
@@ -128,9 +129,10 @@ class Feeder(Generic[P]):
             await self._database.run(calls.start_waiting(self.queue, span, self._token))
         if await self._claim():
             return
-        due_in = await self._database.run(calls.next_visible_in(self.queue))
-        seconds = None if due_in is None else due_in.total_seconds()
-        nap = consuming.nap(options, self._reach(), self._looks, seconds)
+        outlook = await self._database.run(calls.outlook(self.queue))
+        due_in = None if outlook.due_in is None else outlook.due_in.total_seconds()
+        doubtful = self._stragglers.among(outlook.writers)
+        nap = consuming.nap(options, self._reach(), self._looks, due_in, doubtful=doubtful)
         self._looks += 1
         await self._sleep(nap)
 
@@ -144,6 +146,9 @@ class Feeder(Generic[P]):
         if not self._stopping:
             nap = seconds if review is None else min(seconds, review)
             self._promising = await self._watch.wait(nap)
+            if self._promising:
+                # If the line was lost, the server may have been, and our registration with it.
+                self._stragglers.forget()
 
     async def _claim(self) -> bool:
         """Whether there was something."""
@@ -157,6 +162,8 @@ class Feeder(Generic[P]):
             return False
         self.emit(events.Name.MESSAGE_CLAIMED, count=len(rows))
         self._looks = 0
+        # A claim that finds something ends our registration.
+        self._stragglers.forget()
         messages, misfits = self._read(rows)
         if messages:
             self.hungry = False

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from psycopg import Connection
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 from penstock import errors
 from penstock.client import liveness
 from penstock.client._sync.concurrency import home
+from penstock.client._sync.session import Session
 from penstock.client.iterating import in_thread_sync
 from penstock.client.payloads import loads
 from penstock.client.preparing import prepare
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.settings import Settings
 
-Pool = ConnectionPool[Connection[Any]]
+Pool = ConnectionPool[Session]
 
 # The pool's own attempts slow down as they fail; a call that still wants one starts afresh.
 _PATIENCE = 5.0
@@ -91,14 +91,14 @@ class Connections:
         finally:
             in_thread_sync(self._closing.close)
 
-    def dedicated(self) -> Connection[Any]:
+    def dedicated(self) -> Session:
         """A connection outside the pools, which the caller closes."""
         self._opened(self._durable)
         assert self.dsn is not None
         with errors.translated():
-            return Connection.connect(self.dsn, **self._options())
+            return Session.connect(self.dsn, **self._options())
 
-    def require_confirmed(self, connection: Connection[Any]) -> None:
+    def require_confirmed(self, connection: Session) -> None:
         """Raise if the last commit on it was not confirmed by the standby it had to wait for."""
         if id(connection) in self._unconfirmed:
             self._unconfirmed.discard(id(connection))
@@ -127,6 +127,7 @@ class Connections:
         assert self.dsn is not None
         return ConnectionPool(
             self.dsn,
+            connection_class=Session,
             kwargs=self._options(),
             # A process that never claims, or never publishes, holds no connection for it.
             min_size=0,
@@ -142,13 +143,14 @@ class Connections:
         # A prepared statement stays with a session, and behind a pooler the next is another.
         return {"autocommit": True} | ({"prepare_threshold": None} if self._settings.pooler else {})
 
-    def _configure(self, connection: Connection[Any]) -> None:
+    def _configure(self, connection: Session) -> None:
+        connection.answer_within = self._settings.call_timeout.total_seconds()
         set_json_loads(loads, connection)
         # A connection that lies where a closed one lay must not inherit its mark.
         self._unconfirmed.discard(id(connection))
         connection.add_notice_handler(partial(self._notice, id(connection)))
 
-    def _configure_claims(self, connection: Connection[Any]) -> None:
+    def _configure_claims(self, connection: Session) -> None:
         self._configure(connection)
         if not self._settings.pooler:
             connection.execute("set synchronous_commit = off")
@@ -158,5 +160,5 @@ class Connections:
             self._unconfirmed.add(connection)
 
 
-def _check(connection: Connection[Any]) -> None:
+def _check(connection: Session) -> None:
     liveness.check(connection)

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.rows import tuple_row
 
 from penstock import errors
-from penstock.client import foreign, retrying
+from penstock.client import deadlines, foreign, retrying
 from penstock.client._sync.concurrency import monotonic, sleep
 from penstock.client._sync.connections import Connections
+from penstock.client._sync.session import Session
 from penstock.client.calls import Repeat
 from penstock.client.retrying import Patience
 from penstock.observe import Event, Name, emit
@@ -55,14 +56,15 @@ class Database:
         """Close every connection."""
         self._connections.close()
 
-    def dedicated(self) -> Connection[Any]:
+    def dedicated(self) -> Session:
         """A connection of the caller's own, outside the pools, in autocommit mode."""
         return self._connections.dedicated()
 
     def run(self, call: Call[T], *, connection: Any = None) -> T:
         """Run a call in a transaction of its own, or in the one open on the given connection."""
         if connection is not None:
-            return foreign.run_sync(connection, call)
+            with self._limited(connection, call):
+                return foreign.run_sync(connection, call)
         return self._persist(self._connections.durable, call)
 
     def claim(self, call: Call[T]) -> T:
@@ -76,10 +78,12 @@ class Database:
         connection, transaction = self._begun(pool)
         try:
             try:
-                yield connection
+                # What the caller asks for may take as long as it takes.
+                with connection.answering(None):
+                    yield connection
             except BaseException as problem:
                 # The block's own errors go to its caller as they are.
-                if not transaction.__exit__(type(problem), problem, problem.__traceback__):
+                if not _rolled_back(transaction, problem):
                     raise
             else:
                 self._commit(connection, transaction)
@@ -106,7 +110,7 @@ class Database:
                 fault, cause = retrying.classify(problem, sent=False), problem
             self._rest(patience, fault, repeat, cause)
 
-    def _begun(self, pool: Pool) -> tuple[Connection[Any], AbstractContextManager[Any]]:
+    def _begun(self, pool: Pool) -> tuple[Session, AbstractContextManager[Any]]:
         """A transaction that has begun, tried for as long as calls are."""
         patience = Patience(self.settings.retry_for, monotonic())
         while True:
@@ -123,9 +127,7 @@ class Database:
                 fault, cause = retrying.classify(problem, sent=False), problem
             self._rest(patience, fault, Repeat.ALWAYS, cause)
 
-    def _commit(
-        self, connection: Connection[Any], transaction: AbstractContextManager[Any]
-    ) -> None:
+    def _commit(self, connection: Session, transaction: AbstractContextManager[Any]) -> None:
         try:
             transaction.__exit__(None, None, None)
         except psycopg.Error as problem:
@@ -156,7 +158,20 @@ class Database:
         emit(Event(Name.CALL_RETRIED, attempt=patience.failures, seconds=pause, error_kind=kind))
         sleep(pause)
 
-    def _send(self, connection: Connection[Any], call: Call[T], *, is_claim: bool) -> T:
+    def _limited(self, connection: Any, call: Call[T]) -> AbstractContextManager[None]:
+        """Limit the call, and no other, in a transaction on a connection of ours."""
+        if not isinstance(connection, Session):
+            return nullcontext()
+        usual = self.settings.call_timeout.total_seconds()
+        return connection.answering(deadlines.LASTING_SECONDS if call.lasting else usual)
+
+    def _send(self, connection: Session, call: Call[T], *, is_claim: bool) -> T:
+        if call.lasting:
+            with connection.answering(deadlines.LASTING_SECONDS):
+                return self._ask(connection, call, is_claim=is_claim)
+        return self._ask(connection, call, is_claim=is_claim)
+
+    def _ask(self, connection: Session, call: Call[T], *, is_claim: bool) -> T:
         try:
             if is_claim and self.settings.pooler:
                 return self._send_without_session(connection, call)
@@ -170,7 +185,7 @@ class Database:
         self._connections.require_confirmed(connection)
         return call.read(rows)
 
-    def _send_without_session(self, connection: Connection[Any], call: Call[T]) -> T:
+    def _send_without_session(self, connection: Session, call: Call[T]) -> T:
         """A claim through a pooler, where a setting lasts for one transaction only."""
         with connection.cursor(row_factory=tuple_row) as cursor:
             with connection.pipeline(), connection.transaction():
@@ -178,3 +193,11 @@ class Database:
                 cursor.execute(call.sql, call.parameters)
             # Only now: to ask earlier would cost a round trip of its own.
             return call.read(cursor.fetchall())
+
+
+def _rolled_back(transaction: AbstractContextManager[Any], problem: BaseException) -> bool | None:
+    """Undo a transaction; a server that can't be reached any more does so by itself."""
+    try:
+        return transaction.__exit__(type(problem), problem, problem.__traceback__)
+    except psycopg.OperationalError:
+        return False

@@ -96,7 +96,11 @@ class Message(Generic[P]):
     ) -> bool:
         """Failed: try again after `delay`, or the queue's backoff; after the last attempt, dead."""
         call = calls.nack(self.queue, self.id, self.token, delay=delay, error=error)
-        return self._told(Name.MESSAGE_FAILED, held=self._database.run(call, connection=connection))
+        dead = self._database.run(call, connection=connection)
+        held = self._told(Name.MESSAGE_FAILED, held=dead is not None)
+        if dead:
+            self._told(Name.MESSAGE_DEAD_LETTERED, held=held)
+        return held
 
     def release(self, *, connection: Any = None) -> bool:
         """Give it back as if it had never been claimed."""

@@ -16,12 +16,20 @@ if TYPE_CHECKING:
 
 
 def maintain() -> Call[list[MaintenanceStep]]:
-    return Call("select step, affected from penstock.maintain()", (), many(rows.maintenance_step))
+    return Call(
+        "select step, affected from penstock.maintain()",
+        (),
+        many(rows.maintenance_step),
+        lasting=True,
+    )
 
 
 def health() -> Call[list[HealthCheck]]:
     return Call(
-        "select name, ok, detail, advice from penstock.health()", (), many(rows.health_check)
+        "select name, ok, detail, advice from penstock.health()",
+        (),
+        many(rows.health_check),
+        lasting=True,
     )
 
 

@@ -38,6 +38,8 @@ class Call(Generic[T]):
     parameters: tuple[object, ...]
     read: Reader[T]
     repeat: Repeat = Repeat.ALWAYS
+    lasting: bool = False
+    """It takes the longer the more there is: the usual limit would only undo it."""
     again: Call[T] | None = None
     """What to send instead after a sending without an answer, where the plain repetition would
     misread what the first one did."""

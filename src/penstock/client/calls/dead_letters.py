@@ -26,6 +26,7 @@ def list_dead_letters(queue: str | None = None) -> Call[list[DeadLetter]]:
         f"select {_DEAD_LETTER} from penstock.list_dlq_messages(%s)",
         (queue,),
         many(rows.dead_letter),
+        lasting=True,
     )
 
 
@@ -53,6 +54,7 @@ def requeue_dead_letters(queue: str, message_ids: Sequence[int] | None = None) -
         (queue, *values),
         one(int),
         repeat=Repeat.BEFORE_SENDING,
+        lasting=True,
     )
 
 
@@ -66,4 +68,5 @@ def purge_dead_letters(
         (queue, *values),
         one(int),
         repeat=Repeat.BEFORE_SENDING,
+        lasting=True,
     )

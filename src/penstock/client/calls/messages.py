@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
+    from penstock.client.rows import Row
+
 _MESSAGE = (
     "message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, "
     "correlation_id, tenant_id"
@@ -75,16 +77,10 @@ def nack(
     *,
     delay: timedelta | None = None,
     error: str | BaseException | None = None,
-) -> Call[bool]:
-    options, values = given(
-        ("delay_seconds => %s::int", whole_seconds("delay", delay)),
-        ("error => %s", reason(error)),
-    )
-    return Call(
-        f"select penstock.nack_message(%s, %s::bigint, %s{options})",
-        (queue, message_id, token, *values),
-        one(bool),
-    )
+) -> Call[bool | None]:
+    """Whether the message died of it; None: the claim is lost."""
+    several = nack_many(queue, [message_id], token, delay=delay, error=error)
+    return Call(several.sql, several.parameters, _only_death)
 
 
 def nack_many(
@@ -94,16 +90,25 @@ def nack_many(
     *,
     delay: timedelta | None = None,
     error: str | BaseException | None = None,
-) -> Call[list[MessageId]]:
+) -> Call[dict[MessageId, bool]]:
+    """The answer holds the ids that this token still held, and whether each died of it."""
     options, values = given(
         ("delay_seconds => %s::int", whole_seconds("delay", delay)),
         ("error => %s", reason(error)),
     )
     return Call(
-        f"select penstock.nack_messages(%s, %s::bigint[], %s{options})",
+        f"select message_id, dead from penstock.fail_messages(%s, %s::bigint[], %s{options})",
         (queue, list(message_ids), token, *values),
-        column(MessageId),
+        _deaths,
     )
+
+
+def _deaths(found: Sequence[Row]) -> dict[MessageId, bool]:
+    return {MessageId(message_id): dead for message_id, dead in found}
+
+
+def _only_death(found: Sequence[Row]) -> bool | None:
+    return found[0][1] if found else None
 
 
 def bury(

@@ -15,6 +15,7 @@ from penstock.models import (
     KeyCount,
     Notify,
     Ordering,
+    Outlook,
     QueueId,
     QueueInfo,
     QueueStatistics,
@@ -66,8 +67,9 @@ def delete_queue(queue: str) -> Call[None]:
         "select penstock.delete_queue(name) from penstock.list_queues() where name = %s",
         (queue,),
         nothing,
+        lasting=True,
     )
-    return Call("select penstock.delete_queue(%s)", (queue,), nothing, again=again)
+    return Call("select penstock.delete_queue(%s)", (queue,), nothing, lasting=True, again=again)
 
 
 def list_queues() -> Call[list[QueueInfo]]:
@@ -91,7 +93,7 @@ def extend_keep_alive(queue: str, keep_alive: timedelta) -> Call[datetime]:
 
 
 def purge_queue(queue: str) -> Call[int]:
-    return Call("select penstock.purge_queue(%s)", (queue,), one(int))
+    return Call("select penstock.purge_queue(%s)", (queue,), one(int), lasting=True)
 
 
 def pause_queue(queue: str) -> Call[datetime]:
@@ -115,6 +117,16 @@ def next_visible_in(queue: str) -> Call[timedelta | None]:
     )
 
 
+def outlook(queue: str) -> Call[Outlook]:
+    """What an idle consumer decides by; both as of one moment."""
+    return Call(
+        "select penstock.get_next_visible_time(%s) - penstock.clock(), "
+        "array(select pg_snapshot_xip(pg_current_snapshot())::text)",
+        (queue,),
+        single(rows.outlook),
+    )
+
+
 def key_counts(queue: str, *, limit: int = 100) -> Call[list[KeyCount]]:
     """Messages not done yet, per key, the busiest keys first."""
     return Call(
@@ -126,7 +138,7 @@ def key_counts(queue: str, *, limit: int = 100) -> Call[list[KeyCount]]:
 
 def cleanup_queue(queue: str) -> Call[int]:
     """Forget what the queue has completed."""
-    return Call("select penstock.cleanup_queue_messages(%s)", (queue,), one(int))
+    return Call("select penstock.cleanup_queue_messages(%s)", (queue,), one(int), lasting=True)
 
 
 def channel(queue: str) -> Call[str]:

@@ -27,8 +27,9 @@ def delete_topic(topic: str) -> Call[None]:
         "select penstock.delete_topic(name) from penstock.list_topics() where name = %s",
         (topic,),
         nothing,
+        lasting=True,
     )
-    return Call("select penstock.delete_topic(%s)", (topic,), nothing, again=again)
+    return Call("select penstock.delete_topic(%s)", (topic,), nothing, lasting=True, again=again)
 
 
 def list_topics() -> Call[list[TopicInfo]]:
@@ -37,7 +38,7 @@ def list_topics() -> Call[list[TopicInfo]]:
 
 def cleanup_topic(topic: str) -> Call[int]:
     """Forget what all queues of a topic have completed."""
-    return Call("select penstock.cleanup_topic_messages(%s)", (topic,), one(int))
+    return Call("select penstock.cleanup_topic_messages(%s)", (topic,), one(int), lasting=True)
 
 
 def grant_topic(topic: str, role: str) -> Call[None]:

@@ -8,8 +8,11 @@ with transaction.atomic():
     publish("orders", {"order": order.pk})        # exists when the block commits, and only then
 """
 
-from penstock.integrations.django.clients import client, dsn
-from penstock.integrations.django.handlers import fresh_connections
-from penstock.integrations.django.publishing import publish, publish_many
+from penstock.extras import needs
+
+with needs("django"):
+    from penstock.integrations.django.clients import client, dsn
+    from penstock.integrations.django.handlers import fresh_connections
+    from penstock.integrations.django.publishing import publish, publish_many
 
 __all__ = ["client", "dsn", "fresh_connections", "publish", "publish_many"]
