@@ -221,8 +221,8 @@ class Outlook:
 
     due_in: timedelta | None
     """Until a claim may find something; 0 or less: something is there.  None: nothing is."""
-    writers: frozenset[str]
-    """The transactions that are open and may have written."""
+    oldest_writer: int
+    """The lowest number of a transaction that is writing; if none is, of the next that will."""
 
 
 @dataclass(frozen=True, slots=True)

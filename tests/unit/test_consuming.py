@@ -44,15 +44,14 @@ def test_who_polls_has_no_doubts() -> None:
     assert nap(Options(Mode.POLL), Reach.DEAF, 0, None, doubtful=True) == 1
 
 
-def test_doubt_lasts_until_all_have_ended_who_wrote_at_the_first_look() -> None:
+def test_doubt_lasts_until_all_have_ended_who_wrote_before_the_mark() -> None:
     stragglers = Stragglers()
-    assert stragglers.among(frozenset({"7", "8"}))
-    assert stragglers.among(frozenset({"8", "9"}))
-    assert not stragglers.among(frozenset({"9"}))
-    assert not stragglers.among(frozenset({"9", "10"}))
+    assert stragglers.left(oldest_writer=99), "who is not registered knows nothing"
+    stragglers.mark = 8
+    assert stragglers.left(oldest_writer=7)
+    assert not stragglers.left(oldest_writer=9)
     stragglers.forget()
-    assert stragglers.among(frozenset({"10"}))
-    assert not stragglers.among(frozenset())
+    assert stragglers.left(oldest_writer=9)
 
 
 @pytest.mark.parametrize("reach", [Reach.NOT_YET, Reach.DEAF])

@@ -6,12 +6,17 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import penstock
 from penstock import Retry, Worker
+from penstock.observe.events import Name
 from tests.faults.stage import mortal
-from tests.worker.play import dead_letters, states, until, working
+from tests.worker.play import Heard, dead_letters, hearing, states, until, working
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import psycopg
 
     from penstock import Message
@@ -19,6 +24,12 @@ if TYPE_CHECKING:
     from tests.fixtures.pgbouncer import Pgbouncer
 
     Db = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def heard() -> Iterator[Heard]:
+    yield from hearing()
+
 
 SOON = timedelta(milliseconds=20)
 COUNT = 20
@@ -54,7 +65,7 @@ async def test_a_worker_behind_pgbouncer_handles_retries_and_commits_with_its_ha
     assert db.execute("select count(*) from ledger").fetchone() == (COUNT + 1,)
 
 
-async def test_a_worker_goes_on_when_its_server_was_killed_and_is_back():
+async def test_a_worker_goes_on_when_its_server_was_killed_and_is_back(heard: Heard):
     with mortal() as server:
         async with penstock.connect(server.dsn()) as mq:
             await mq.create_queue("billing", topic="orders")
@@ -68,7 +79,7 @@ async def test_a_worker_goes_on_when_its_server_was_killed_and_is_back():
             async with working(worker):
                 await until(lambda: len(got) == COUNT)
                 await asyncio.to_thread(server.kill)
-                await until(lambda: not worker.status().healthy)
+                await until(lambda: heard.named(Name.LISTENER_LOST))
                 await asyncio.to_thread(server.start)
                 later = list(range(COUNT, 2 * COUNT))
                 await mq.publish_many("orders", later, dedupe_keys=[str(each) for each in later])

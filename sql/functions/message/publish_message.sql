@@ -19,8 +19,8 @@ declare
     v_delayed timestamptz;
     v_first   bigint;
     v_id      bigint;
-    -- Before looking for sleepers, so that whoever lies down after that look finds us among those who write: see
-    -- start_waiting.  And an id is drawn after its xid: see penstock_data.messages.
+    -- Before looking for sleepers, so that whoever lies down after that look draws a later one: see start_waiting.
+    -- And an id is drawn after its xid: see penstock_data.messages.
     v_xid     xid8 := pg_current_xact_id();
 begin
     select * into v_topic from penstock_data.topic_named(topic_name);

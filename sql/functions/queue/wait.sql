@@ -2,8 +2,9 @@
 -- The order that misses nothing: LISTEN, start_waiting, claim once more, then sleep.  Publishers notify for the given
 -- seconds, or until a claim with this token (without a token: any claim) finds something; repeat it as often as you look
 -- in vain.
--- A transaction that had published before, and commits later, notifies nobody.  It is among those that pg_current_snapshot()
--- shows as running after this call has committed: until they have ended, look now and then.
+-- A transaction that had published before, and commits later, notifies nobody.  Its id is below any that is drawn
+-- (pg_current_xact_id) after this call has committed: until pg_snapshot_xmin(pg_current_snapshot()) is above that one, look
+-- now and then.
 create or replace function penstock.start_waiting(queue_name text, seconds int default 5, consumer_token text default null)
 returns text
 language plpgsql security definer

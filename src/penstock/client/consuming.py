@@ -83,21 +83,22 @@ class Stragglers:
     """Publishers that may commit without waking us.
 
     A publisher looks for sleepers when it publishes, and commits later: one that looked before we
-    registered wakes nobody.  It was writing already when we looked for the first time after that,
-    so once all who wrote then have ended, everybody else knows of us.
+    registered wakes nobody.  It was writing already, so it has a lower number than a transaction
+    of ours that begins after that, our mark.  Once the last such writer has ended, everybody else
+    knows of us.
     """
 
     def __init__(self) -> None:
-        self._writers: frozenset[str] | None = None
+        self.mark: int | None = None
+        """Drawn after we registered; None: not yet."""
 
-    def among(self, writers: frozenset[str]) -> bool:
-        """Whether one of them is left; `writers` are those of a look since we registered."""
-        self._writers = writers if self._writers is None else self._writers & writers
-        return bool(self._writers)
+    def left(self, oldest_writer: int) -> bool:
+        """Whether there may be one, seeing who writes now."""
+        return self.mark is None or oldest_writer < self.mark
 
     def forget(self) -> None:
-        """We are not registered any more, or may not be: the next look is the first again."""
-        self._writers = None
+        """We are not registered any more, or may not be."""
+        self.mark = None
 
 
 def mode_named(name: str) -> Mode:

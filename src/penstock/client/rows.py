@@ -158,7 +158,7 @@ def reader(row: Row) -> ReaderInfo:
 
 
 def outlook(row: Row) -> Outlook:
-    return Outlook(row[0], frozenset(row[1]))
+    return Outlook(*row)
 
 
 def logged(row: Row) -> LogMessage:

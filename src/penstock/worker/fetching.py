@@ -130,6 +130,8 @@ class Fetcher:
         longest = min(self._options.longest_pause.total_seconds(), LONGEST_REGISTERED)
         span = registration(longest)
         await self._database.claim(calls.start_waiting(self._handler.queue, span, self._token))
+        if self._stragglers.mark is None:
+            self._stragglers.mark = await self._database.claim(calls.mark())
 
     async def _claim(self, count: int) -> int:
         call = calls.consume_batch(self._handler.queue, self._token, self._options.claim_for, count)
@@ -159,7 +161,7 @@ class Fetcher:
         if due_in is not None and due_in <= 0:
             due_in = _BLOCKED_PAUSE_SECONDS * 2.0 ** min(self._idle_looks, _MANY_LOOKS)
         luck = random.random()  # noqa: S311 - no secret
-        doubtful = hears and self._stragglers.among(outlook.writers)
+        doubtful = hears and self._stragglers.left(outlook.oldest_writer)
         pause = idle_pause(
             self._options, self._idle_looks, due_in, luck, hears=hears, doubtful=doubtful
         )

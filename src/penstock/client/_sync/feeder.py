@@ -128,11 +128,13 @@ class Feeder(Generic[P]):
             # In this order nothing is missed: LISTEN, register, look once more, sleep.
             span = consuming.registration(consuming.longest_nap(options))
             self._database.run(calls.start_waiting(self.queue, span, self._token))
+            if self._stragglers.mark is None:
+                self._stragglers.mark = self._database.claim(calls.mark())
         if self._claim():
             return
         outlook = self._database.run(calls.outlook(self.queue))
         due_in = None if outlook.due_in is None else outlook.due_in.total_seconds()
-        doubtful = self._stragglers.among(outlook.writers)
+        doubtful = self._stragglers.left(outlook.oldest_writer)
         nap = consuming.nap(options, self._reach(), self._looks, due_in, doubtful=doubtful)
         self._looks += 1
         self._sleep(nap)

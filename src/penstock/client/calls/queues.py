@@ -121,10 +121,15 @@ def outlook(queue: str) -> Call[Outlook]:
     """What an idle consumer decides by; both as of one moment."""
     return Call(
         "select penstock.get_next_visible_time(%s) - penstock.clock(), "
-        "array(select pg_snapshot_xip(pg_current_snapshot())::text)",
+        "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
         (queue,),
         single(rows.outlook),
     )
+
+
+def mark() -> Call[int]:
+    """A transaction's number: whoever writes already has a lower one."""
+    return Call("select pg_current_xact_id()::text::bigint", (), one(int))
 
 
 def key_counts(queue: str, *, limit: int = 100) -> Call[list[KeyCount]]:
