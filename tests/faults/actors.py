@@ -21,7 +21,6 @@ from tests.faults.ledger import Ledger, Step
 
 TOPIC = "orders"
 QUEUE = "billing"
-CLAIM = timedelta(seconds=2)
 
 
 async def publish(options: argparse.Namespace, ledger: Ledger) -> None:
@@ -57,7 +56,7 @@ async def work(options: argparse.Namespace, ledger: Ledger) -> None:
     """A worker whose handler takes a moment, and notes what it was given."""
     worker = penstock.Worker(penstock.connect(options.dsn))
     # Left to itself a worker looks when a claim ends; one that sleeps on is told so by its options.
-    polling = timedelta(seconds=8 if options.sabotage == "oversleep" else 1)
+    polling = timedelta(seconds=12 if options.sabotage == "oversleep" else 1)
 
     def extended(event: Event) -> None:
         if event.name is Name.CLAIM_EXTENDED and event.count:
@@ -65,7 +64,9 @@ async def work(options: argparse.Namespace, ledger: Ledger) -> None:
 
     subscribe(extended)
 
-    @worker.handler(QUEUE, concurrency=10, claim_for=CLAIM, polling_interval=polling)
+    claim = timedelta(seconds=options.claim)
+
+    @worker.handler(QUEUE, concurrency=10, claim_for=claim, polling_interval=polling)
     async def handle(message: penstock.Message[Any]) -> None:
         if options.sabotage == "early":
             # The classic mistake: done before it is done.
@@ -83,6 +84,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--claim", type=float, default=2.0, help="seconds")
     parser.add_argument("--dedupe", action="store_true")
     parser.add_argument("--sabotage", choices=["believe", "repeat", "early", "oversleep"])
     options = parser.parse_args()

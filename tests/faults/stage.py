@@ -17,7 +17,7 @@ import psycopg
 from penstock import schema
 from penstock.testing import server as servers
 from tests.faults import checker, ledger
-from tests.faults.actors import CLAIM, QUEUE, TOPIC
+from tests.faults.actors import QUEUE, TOPIC
 from tests.faults.checker import Receipt
 from tests.faults.ledger import Step
 from tests.fixtures.databases import Database
@@ -102,11 +102,11 @@ class Stage:
             found[receipt.message_id][receipt.outcome] += 1
         return found
 
-    def punctuality(self, *, allowed: timedelta) -> Punctuality:
+    def punctuality(self, *, claim: timedelta, allowed: timedelta) -> Punctuality:
         """How soon what was left undone came back; only for claims that nobody has extended."""
         extended = [each for each in ledger.read(self.folder) if each.step is Step.EXTENDED]
         assert not extended, "claims were extended, so nobody knows when they should have ended"
-        return checker.punctuality(self._receipts(), claim=CLAIM, allowed=allowed)
+        return checker.punctuality(self._receipts(), claim=claim, allowed=allowed)
 
     def _receipts(self) -> list[Receipt]:
         with psycopg.connect(self.dsn, autocommit=True) as db:
