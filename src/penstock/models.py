@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NewType, Self, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime, timedelta
@@ -83,8 +85,9 @@ class PublishedMany(tuple[MessageId, ...]):  # noqa: SLOT001 - a tuple has room 
         return list(self)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedMessage:
+# A struct and not a dataclass: every message becomes one, and a frozen dataclass takes six times as
+# long to make.
+class ClaimedMessage(msgspec.Struct, frozen=True):
     """One message as a claim hands it out: a plain record of the row."""
 
     id: MessageId

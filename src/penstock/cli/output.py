@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
+import msgspec
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -164,4 +165,6 @@ def plain(value: Any) -> Any:
 
 def fields(item: Any) -> dict[str, Any]:
     """The fields of a frozen model, as they are: payloads are not copied deeply."""
+    if isinstance(item, msgspec.Struct):
+        return {name: getattr(item, name) for name in item.__struct_fields__}
     return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}

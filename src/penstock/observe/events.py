@@ -131,6 +131,11 @@ def subscribe(subscriber: Subscriber) -> Subscription:
     return Subscription(subscriber)
 
 
+def anybody() -> bool:
+    """Whether somebody listens: what happens to each message need not be told to nobody."""
+    return bool(_subscribers)
+
+
 def emit(event: Event) -> None:
     """Tell everyone who listens; a subscriber's failure is logged and hurts nobody else."""
     for subscriber in _subscribers:

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from penstock.models import ClaimedMessage, MessageId
+    from penstock.models import ClaimedMessage
 
 # A claim with less than this share of its time left is extended: several more tries fit in.
 EXTEND_BELOW = 0.5
@@ -33,22 +33,21 @@ class Stage(Enum):
     """Its handler has ended, and the database is being told."""
 
 
-@dataclass(slots=True, eq=False)
 class Held:
     """One claimed message in this worker's hands."""
 
-    message: ClaimedMessage
-    ends_at: float
-    """The claim's end on this process's steady clock; early rather than late."""
-    stage: Stage = Stage.WAITING
-    lost: bool = False
-    released: bool = False
-    """It was given back because the worker stops, whatever its handler still does."""
-    task: asyncio.Task[None] | None = None
+    __slots__ = ("ends_at", "id", "lost", "message", "released", "stage", "task")
 
-    @property
-    def id(self) -> MessageId:
-        return self.message.id
+    def __init__(self, message: ClaimedMessage, ends_at: float) -> None:
+        self.message = message
+        self.id = message.id
+        self.ends_at = ends_at
+        """The claim's end on this process's steady clock; early rather than late."""
+        self.stage = Stage.WAITING
+        self.lost = False
+        self.released = False
+        """It was given back because the worker stops, whatever its handler still does."""
+        self.task: asyncio.Task[None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import ClaimLost
 from penstock.observe import spans
@@ -15,12 +16,14 @@ from penstock.worker.outcomes import ACKED, BY_HANDLER, RELEASED, Outcome, outco
 from penstock.worker.rhythm import averaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from penstock.models import ClaimedMessage
     from penstock.worker.handlers import Handler, Invoker
 
 _log = logging.getLogger("penstock.worker")
+
+Start: TypeAlias = "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]"
 
 
 class TookTooLong(Exception):
@@ -43,12 +46,14 @@ class Dispatcher:
         self._concurrency = handler.options.concurrency
         self._timeout = handler.options.timeout
         self._invoke = invoke
+        self._settles = invoke.settles
         self._call = invoke if handler.options.timeout is None else self._within
         self._open_message = open_message
         self._ended = ended
         self._freed = freed
         self._waiting: deque[Held] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._start: Start | None = None
         self._cut_short = False
         self.seconds: float | None = None
         """How long a message takes, on average."""
@@ -88,7 +93,7 @@ class Dispatcher:
         waiting, tasks = self._waiting, self._tasks
         if not waiting:
             return
-        start = asyncio.get_running_loop().create_task
+        start = self._start = self._start or _starter(asyncio.get_running_loop())
         while waiting and len(tasks) < self._concurrency:
             held = waiting.popleft()
             if not held.lost:
@@ -122,7 +127,8 @@ class Dispatcher:
         try:
             message = self._open_message(record)
             with spans.processing(self._queue, record.id, record.attempt, record.headers):
-                outcome = await self._call(message, record)
+                result = await self._call(message, record)
+            outcome = result if self._settles else ACKED
         except asyncio.CancelledError as problem:
             outcome = self._cancelled(held, problem)
         except ClaimLost:
@@ -133,7 +139,7 @@ class Dispatcher:
             outcome = outcome_of(problem)
         return BY_HANDLER if message is not None and message.finished else outcome
 
-    async def _within(self, message: Any, record: ClaimedMessage) -> Outcome:
+    async def _within(self, message: Any, record: ClaimedMessage) -> Any:
         assert self._timeout is not None
         seconds = self._timeout.total_seconds()
         await self._invoke.prepare()
@@ -164,3 +170,10 @@ class Dispatcher:
         # An error's text may quote the payload, so it goes to the database and not to the log; the
         # trace, which shows it as well, only where somebody is looking for it.
         _log.debug("message %s of queue %r failed", record.id, self._queue, exc_info=problem)
+
+
+def _starter(loop: asyncio.AbstractEventLoop) -> Start:
+    """What makes a task: the loop, but without its ceremony where nobody has a factory of his."""
+    if loop.get_task_factory() is not None:
+        return loop.create_task
+    return partial(asyncio.Task, loop=loop)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from penstock.client import calls
 from penstock.client.payloads import Codec, codec_for
@@ -63,7 +65,10 @@ class Handler:
 class Invoker(Protocol):
     """Calls a handler for one message after the other."""
 
-    async def __call__(self, message: Any, record: ClaimedMessage) -> Outcome:
+    settles: bool
+    """What a call gives is the message's outcome; else it is of no use, and the message done."""
+
+    def __call__(self, message: Any, record: ClaimedMessage) -> Awaitable[Any]:
         """Handle it; an exception is the handler's."""
 
     async def prepare(self) -> None:
@@ -88,12 +93,13 @@ def invoker_for(handler: Handler, layers: Sequence[Middleware], database: Any) -
 
 
 class _Async:
+    settles = False
+
     def __init__(self, call: Next) -> None:
         self._call = call
 
-    async def __call__(self, message: Any, record: ClaimedMessage) -> Outcome:  # noqa: ARG002
-        await self._call(message)
-        return ACKED
+    def __call__(self, message: Any, record: ClaimedMessage) -> Awaitable[Any]:  # noqa: ARG002
+        return self._call(message)
 
     async def prepare(self) -> None:
         """Nothing to prepare."""
@@ -107,6 +113,8 @@ class _Async:
 
 class _Transactional:
     """The handler's writes and the ack are one transaction; a lost claim rolls back both."""
+
+    settles = True
 
     def __init__(self, handler: Handler, layers: Sequence[Middleware], database: Any) -> None:
         self._handler = handler
@@ -148,6 +156,8 @@ class _Transactional:
 class _Thread:
     """A plain function gets the record, not the handle: it decides by returning or raising."""
 
+    settles = False
+
     def __init__(self, handler: Handler, layers: Sequence[Middleware]) -> None:
         self._function = handler.function
         self._layers = layers
@@ -157,7 +167,7 @@ class _Thread:
         # A thread can't be stopped: one that was given up still occupies its place.
         self._left_running: dict[asyncio.Task[Any] | None, asyncio.Future[Any]] = {}
 
-    async def __call__(self, message: Any, record: ClaimedMessage) -> Outcome:
+    async def __call__(self, message: Any, record: ClaimedMessage) -> None:
         async def in_thread(given: Any) -> Any:
             context = contextvars.copy_context()
             future = asyncio.get_running_loop().run_in_executor(
@@ -170,7 +180,6 @@ class _Thread:
                 raise
 
         await wrapped(self._layers, in_thread)(message)
-        return ACKED
 
     async def prepare(self) -> None:
         """Nothing to prepare."""
@@ -190,17 +199,18 @@ class _Thread:
 
 
 class _Process:
+    settles = False
+
     def __init__(self, handler: Handler, layers: Sequence[Middleware]) -> None:
         self._function = handler.function
         self._layers = layers
         self._slots = Slots(handler.options.concurrency)
 
-    async def __call__(self, message: Any, record: ClaimedMessage) -> Outcome:
+    async def __call__(self, message: Any, record: ClaimedMessage) -> None:
         async def in_process(given: Any) -> Any:
             return await self._slots.run(self._function, _plain(record, given))
 
         await wrapped(self._layers, in_process)(message)
-        return ACKED
 
     async def prepare(self) -> None:
         await self._slots.prepare()
@@ -217,4 +227,4 @@ class _Process:
 
 def _plain(record: ClaimedMessage, message: Any) -> ClaimedMessage:
     """The record with the payload as its type."""
-    return replace(record, payload=message.payload)
+    return msgspec.structs.replace(record, payload=message.payload)

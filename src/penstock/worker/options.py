@@ -41,11 +41,12 @@ class Options:
     """A dataclass, pydantic model or msgspec struct; without one, payloads are plain JSON."""
 
     batch_size: int | None = None
-    """Messages one claim takes at most; without one, 10 or twice the concurrency, the larger."""
+    """Messages one claim takes at most; without one, 10 or four times the concurrency, the larger.
+    Slow handlers get fewer, so that a message does not wait here while another worker is idle."""
 
     prefetch: int | None = None
-    """Messages that may wait here for a free slot; without one, two batches.  Slow handlers get
-    fewer, so that a message does not wait here while another worker is idle."""
+    """Messages that may wait here for a free slot; without one, two batches.  For slow handlers
+    fewer do, down to none."""
 
     claim_for: timedelta = timedelta(seconds=30)
     """How long a claim lasts when nobody extends it: how soon a crash is noticed."""
@@ -80,7 +81,7 @@ class Options:
     @property
     def most_claimed(self) -> int:
         """Messages one claim takes at most."""
-        return self.batch_size or max(_USUAL_BATCH, 2 * self.concurrency)
+        return self.batch_size or max(_USUAL_BATCH, 4 * self.concurrency)
 
     @property
     def most_waiting(self) -> int:

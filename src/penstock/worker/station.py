@@ -7,7 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import calls
-from penstock.observe.events import Event, Name, emit
+from penstock.observe.events import Event, Name, anybody, emit
 from penstock.worker.acks import Settler
 from penstock.worker.claims import Held, Keeper, Stage
 from penstock.worker.dispatch import Dispatcher
@@ -148,10 +148,11 @@ class Station:
         if held.lost or outcome is None:
             self._lose(held)
             return
-        if outcome.verdict in _HANDLED:
-            self._tell(Name.MESSAGE_HANDLED, held, seconds=seconds)
-        elif outcome.verdict in _FAILED:
-            self._tell(Name.MESSAGE_FAILED, held, seconds=seconds, error_kind=outcome.kind)
+        if anybody():
+            if outcome.verdict in _HANDLED:
+                self._tell(Name.MESSAGE_HANDLED, held, seconds=seconds)
+            elif outcome.verdict in _FAILED:
+                self._tell(Name.MESSAGE_FAILED, held, seconds=seconds, error_kind=outcome.kind)
         self._settle(held, outcome)
 
     def _settle(self, held: Held, outcome: Outcome) -> None:
@@ -185,11 +186,12 @@ class Station:
 
     def _answered(self, batch: list[Held], outcome: Outcome, kept: Answer) -> None:
         for held in batch:
-            if held.id not in kept:
+            dead = kept.get(held.id)
+            if dead is None:
                 self._lose(held)
                 continue
             self._forget(held)
-            if kept[held.id]:
+            if dead:
                 self.counters.dead += 1
                 self._tell(Name.MESSAGE_DEAD_LETTERED, held, error_kind=outcome.kind)
         self._count(outcome.verdict, len(kept))
