@@ -167,8 +167,8 @@ class Fetcher:
         )
         self._idle_looks += 1
         if await self._nap(watch, pause):
-            # Woken: whoever waits next may have to wait as long again, but not longer.
-            self._idle_looks = 1
+            # Something is likely to be there: registering anew first would only cost time.
+            self._idle_looks = 0
             # If the line was lost, the server may have been, and our registration with it.
             self._stragglers.forget()
 
