@@ -127,8 +127,9 @@ def test_statistics_are_read_by_name_of_column():
 
 def test_a_queue_row_is_read_with_its_durations():
     wanted = {"headers": {"region": "eu"}}
-    row = (1, "q", "t", "fair", "always", True, NOON, 3, 1, 300, NOON, None, wanted)
+    row = (1, "q", "t", "fair", "always", True, NOON, 3, 1, 300, NOON, None, wanted, NOON)
     queue = rows.queue(row)
+    assert queue.paused_at == NOON
     assert queue.ordering is Ordering.FAIR
     assert queue.notify is Notify.ALWAYS
     assert queue.filter == wanted
