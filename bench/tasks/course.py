@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bench.tasks.places import NAIVE, OURS, TURNS, Place, contestant
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from bench.tasks.contestants import Contestant
 
@@ -38,36 +38,53 @@ class Figure:
         return self.reserve_10 / BATCH + self.ack
 
 
-async def run(place: Place, backlog: int, tenants: int, rounds: int) -> list[Figure]:
-    """All contestants with this much waiting."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A store with a backlog, in a database of its own."""
+
+    contestant: Contestant
+    database: str
+    backlog: int
+
+
+async def run(place: Place, backlogs: Sequence[int], tenants: int, rounds: int) -> list[Figure]:
+    """All stores with all backlogs in turns: what the machine does meanwhile, it does to all."""
     kinds = [OURS, TURNS, NAIVE] if tenants > 1 else [OURS, NAIVE]
-    entered: dict[str, Contestant] = {}
+    entries: list[Entry] = []
     try:
-        for kind in kinds:
-            entered[kind] = await contestant(place, kind)
-            await place.fill(kind, backlog, tenants)
-        spent = await _rounds(list(entered.values()), rounds)
+        for backlog in backlogs:
+            for kind in kinds:
+                name = f"{kind}_{backlog}"
+                entries.append(Entry(await contestant(place, kind, name), name, backlog))
+                await place.fill(name, backlog, tenants)
+        spent = await _rounds(entries, rounds)
     finally:
-        for kind, each in entered.items():
-            await each.close()
-            place.drop(kind)
+        for each in entries:
+            await each.contestant.close()
+            place.drop(each.database)
     return [
-        Figure(place.name, each.name, backlog, tenants, **_medians(spent[each.name]))
-        for each in entered.values()
+        Figure(
+            place.name,
+            each.contestant.name,
+            each.backlog,
+            tenants,
+            **_medians(spent[each.database]),
+        )
+        for each in entries
     ]
 
 
-async def _rounds(contestants: list[Contestant], rounds: int) -> dict[str, dict[str, list[float]]]:
+async def _rounds(entries: list[Entry], rounds: int) -> dict[str, dict[str, list[float]]]:
     spent: dict[str, dict[str, list[float]]] = {
-        each.name: defaultdict(list) for each in contestants
+        each.database: defaultdict(list) for each in entries
     }
     # The first two rounds open connections, prepare statements and warm caches.
     for number in range(-2, rounds):
-        for each in contestants:
-            times = await _round(each)
+        for each in entries:
+            times = await _round(each.contestant)
             if number >= 0:
                 for name, seconds in times.items():
-                    spent[each.name][name].append(seconds)
+                    spent[each.database][name].append(seconds)
     return spent
 
 

@@ -35,12 +35,12 @@ class Place(Protocol):
     def dsn(self, database: str) -> str: ...
 
 
-async def contestant(place: Place, kind: str) -> Contestant:
+async def contestant(place: Place, kind: str, database: str) -> Contestant:
     """A store with empty tables, in a database of its own."""
-    place.create(kind)
+    place.create(database)
     if kind == NAIVE:
-        return await place.naive(kind)
-    store = open_store(place.dsn(kind), StoreOptions(pool_size=2))
+        return await place.naive(database)
+    store = open_store(place.dsn(database), StoreOptions(pool_size=2))
     await store.create_tables()
     return Penstock(store, fair=kind == TURNS)
 

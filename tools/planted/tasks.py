@@ -83,12 +83,12 @@ MUTATIONS = (
         suite=MEMORY,
     ),
     Mutation(
-        "task-priority-upside-down",
-        "higher priority goes first",
+        "task-heads-by-age",
+        "a high priority goes first, however long the backlog before it is",
         _MY,
         "order by {order} limit %(limit)s",
         "order by created_at, id limit %(limit)s",
-        (_MACHINE,),
+        (f"{_RULES}/test_reserve.py",),
         suite=MARIADB,
     ),
     Mutation(
@@ -151,7 +151,7 @@ MUTATIONS = (
         "sql_store/settling.py",
         "return await self._was_done(session, attempt, lease)",
         "return False",
-        ("tests/tasks/test_crashes.py",),
+        ("tests/tasks/test_lost_answers.py",),
         suite=MARIADB,
     ),
     Mutation(

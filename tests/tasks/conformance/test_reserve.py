@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.tasks.errors import InvalidTask
+from penstock.tasks.options import Policy
 from penstock.tasks.task import NewTask, Priority, Status
 
 if TYPE_CHECKING:
@@ -22,6 +23,15 @@ async def test_higher_priority_goes_first_and_then_the_older(store: TaskStore):
     taken = await store.reserve("w", topics=["mail"], limit=20)
     order = sorted(range(len(ids)), key=lambda index: (-priorities[index], index))
     assert [task.id for task in taken] == [ids[index] for index in order]
+
+
+async def test_a_high_priority_behind_a_long_backlog_goes_first(store: TaskStore):
+    await store.insert_many([NewTask("mail") for _ in range(150)])
+    urgent = await store.insert(NewTask("mail", priority=Priority.HIGH))
+    for policy in (Policy(), Policy(fair=True)):
+        [task] = await store.reserve("w", topics=["mail"], policy=policy)
+        assert task.id == urgent
+        await store.release(task.lease, counts=False)
 
 
 async def test_the_rows_come_back_in_claim_order_from_several_topics(store: TaskStore):

@@ -1,0 +1,54 @@
+"""penstock task worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from penstock.cli import status_line
+from penstock.cli.arguments import duration_option
+from penstock.cli.finding import find_object
+from penstock.cli.task_session import TaskSession
+from penstock.settings import variable
+from penstock.tasks import TaskWorker
+
+
+def worker(
+    session: TaskSession,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:WORKER", help="Where the penstock.tasks.TaskWorker is, or its maker."
+        ),
+    ],
+    grace: Annotated[
+        timedelta | None,
+        duration_option("--grace", help="How long handlers may finish after a stop."),
+    ] = None,
+) -> None:
+    """Run a worker until SIGTERM or Ctrl-C: then what runs may finish, the rest goes back."""
+    # The module's own connect() finds it there.
+    os.environ[variable("dsn")] = session.dsn
+    with status_line.logging_to(session.output):
+        asyncio.run(_run_worker(session, _found(target), grace))
+
+
+async def _run_worker(session: TaskSession, found: TaskWorker, grace: timedelta | None) -> None:
+    if grace is not None:
+        found.grace = grace
+    async with found.opened():
+        session.output.note(f"worker {found.name} serves {', '.join(found.topics)}")
+        await found.run()
+
+
+def _found(target: str) -> TaskWorker:
+    found = find_object(target)
+    if not isinstance(found, TaskWorker):
+        found = found() if callable(found) else found
+    if not isinstance(found, TaskWorker):
+        raise typer.BadParameter(f"{target} is no penstock.tasks.TaskWorker")
+    return found
