@@ -23,6 +23,8 @@ begin;
 \ir tables/dedupe_keys.sql
 \ir tables/waiting.sql
 \ir tables/readers.sql
+\ir tables/streams.sql
+\ir tables/writes.sql
 \ir tables/types.sql
 
 -- How it works inside
@@ -51,6 +53,12 @@ begin;
 \ir internal/history.sql
 \ir internal/dead_letters.sql
 \ir internal/readers.sql
+\ir internal/offsets.sql
+\ir internal/log_windows.sql
+\ir internal/receipt_windows.sql
+\ir internal/streams.sql
+\ir internal/stages.sql
+\ir internal/writes.sql
 \ir internal/segments.sql
 \ir internal/housekeeping.sql
 \ir internal/rebasing.sql
@@ -93,7 +101,20 @@ begin;
 \ir functions/reader/create_reader.sql
 \ir functions/reader/read_window.sql
 \ir functions/reader/grant_reader.sql
+\ir functions/stream/readable.sql
+\ir functions/stream/log_offset.sql
+\ir functions/stream/next_offset.sql
+\ir functions/stream/split_log.sql
+\ir functions/stream/receipts.sql
+\ir functions/stream/check_kept.sql
+\ir functions/stream/streams.sql
+\ir functions/stream/wait_for_log.sql
+\ir functions/write/open_part.sql
+\ir functions/write/publish_part.sql
+\ir functions/write/commit_write.sql
+\ir functions/write/abort_write.sql
 \ir functions/stats/get_queue_statistics.sql
+\ir functions/stats/queue_contents.sql
 \ir functions/stats/message_state.sql
 \ir functions/stats/get_next_visible_time.sql
 \ir functions/stats/key_counts.sql

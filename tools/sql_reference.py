@@ -33,6 +33,8 @@ CHAPTERS = {
     "message": "Messages",
     "dead_letter": "Dead letters",
     "reader": "Readers",
+    "stream": "Streams",
+    "write": "Staged writes",
     "stats": "Statistics",
     "admin": "Administration",
 }

@@ -1,0 +1,105 @@
+"""The data source `penstock`: what Spark asks for when a job names the format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from penstock.spark import columns, task_tables
+from penstock.spark.batch import PenstockReader, TableReader, TaskTableReader
+from penstock.spark.connecting import Database, conninfo
+from penstock.spark.errors import InvalidOption
+from penstock.spark.log import Log
+from penstock.spark.options import ReadOptions, read_options, write_options
+from penstock.spark.sink import PenstockStreamWriter, PenstockWriter
+from penstock.spark.stream import PenstockStreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+_TASKS = ("tasks", "task_attempts")
+_LOGS = ("messages", "receipts")
+
+
+class PenstockDataSource(DataSource):
+    """`spark.read`, `spark.readStream`, `df.write` and `df.writeStream` with format penstock.
+
+    Every question that can be asked before a job runs is asked here, so that a mistake is an error
+    of the plan and not of a task.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock"
+
+    def schema(self) -> StructType:
+        # Whether it is for a stream is not told here; the readers check the rest.
+        known = self._read_options_of_either()
+        return columns.schema(known.entity, known.columns, kafka_headers=known.kafka_headers)
+
+    def _read_options_of_either(self) -> ReadOptions:
+        try:
+            return read_options(self.options, stream=False)
+        except InvalidOption as problem:
+            try:
+                return read_options(self.options, stream=True)
+            except InvalidOption as other:
+                # A batch read is the likelier one, unless its options say otherwise.
+                is_stream = "not for batch reads" in str(problem) or "from latest" in str(problem)
+                raise (other if is_stream else problem) from None
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = read_options(self.options, stream=False)
+        columns.check(options.entity, schema)
+        info = self._conninfo(tasks=options.entity in _TASKS)
+        if options.entity in _TASKS:
+            return TaskTableReader(info, options, schema)
+        self._look(info, options)
+        kind = PenstockReader if options.entity in _LOGS else TableReader
+        return kind(info, options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = read_options(self.options, stream=True)
+        columns.check(options.entity, schema)
+        info = self._conninfo()
+        self._look(info, options)
+        return PenstockStreamReader(info, options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        if overwrite:
+            raise InvalidOption("a topic is a log and can't be overwritten: use mode('append')")
+        return PenstockWriter(self._conninfo(), write_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
+        if overwrite:
+            raise InvalidOption(
+                "a topic is a log and can't be overwritten: use outputMode('append') or 'update'"
+            )
+        return PenstockStreamWriter(self._conninfo(), write_options(self.options), schema)
+
+    def _conninfo(self, *, tasks: bool = False) -> str:
+        url = self.options.get("url")
+        if tasks and url and task_tables.is_mysql(url):
+            return str(url)
+        return conninfo(url, self.options.get("user"), self.options.get("password"))
+
+    def _look(self, info: str, options: ReadOptions) -> None:
+        """Is the engine there, and may we read what is asked for?"""
+        database = Database(info)
+        try:
+            log = Log(database, options)
+            log.check_version()
+            if options.entity in _LOGS:
+                log.scope()
+        finally:
+            database.close()
+
+    def __reduce__(self) -> Any:
+        return (type(self), (self.options,))
