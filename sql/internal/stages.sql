@@ -6,18 +6,19 @@ $$;
 
 -- The stage of a write, made when there is none.  Unlogged: after a crash the write is done again.  Never vacuumed, so that
 -- space is not used again and rows lie in the order in which they were copied; emptied by TRUNCATE instead.
-create or replace function penstock_data.stage_of(p_write_id text) returns penstock_data.stages
+create or replace function penstock_data.stage_of(p_write_id text, p_batch_id bigint) returns penstock_data.stages
 language plpgsql as $$
 declare
     v_stage penstock_data.stages;
 begin
-    select * into v_stage from penstock_data.stages s where s.write_id = p_write_id;
+    select * into v_stage from penstock_data.stages s where s.write_id = p_write_id and s.batch_id = p_batch_id;
     if v_stage.id is null then
         perform pg_advisory_xact_lock(1346719316, hashtext('stage ' || p_write_id));
-        insert into penstock_data.stages as s (write_id, writer, used_at) values (p_write_id, penstock_data.caller(), penstock_data.clock())
-        on conflict (write_id) do nothing returning s.* into v_stage;
+        insert into penstock_data.stages as s (write_id, batch_id, writer, used_at)
+        values (p_write_id, p_batch_id, penstock_data.caller(), penstock_data.clock())
+        on conflict (write_id, batch_id) do nothing returning s.* into v_stage;
         if v_stage.id is null then
-            select * into v_stage from penstock_data.stages s where s.write_id = p_write_id;
+            select * into v_stage from penstock_data.stages s where s.write_id = p_write_id and s.batch_id = p_batch_id;
         else
             execute format('create unlogged table %s (part bigint not null, topic text, payload jsonb, headers jsonb, key text, priority int, '
                 'deliver_after timestamptz, expires_at timestamptz, correlation_id text, tenant_id text) with (autovacuum_enabled = off)',
@@ -58,9 +59,9 @@ begin
 end
 $$;
 
--- Forget the rows of some parts.  A stage that has grown is emptied as a whole when nobody copies into it, because dead rows
--- would be in the way of every later batch.
-create or replace function penstock_data.clear_stage(p_stage_id bigint, p_parts bigint[]) returns void
+-- Forget what is staged, the leavings of failed tasks included.  A stage that has grown is truncated, because dead rows would
+-- be in the way of every later batch.
+create or replace function penstock_data.clear_stage(p_stage_id bigint) returns void
 language plpgsql as $$
 declare
     c_large constant bigint := 1048576;
@@ -71,7 +72,7 @@ begin
         execute format('truncate %s', v_table);
         return;
     end if;
-    execute format('delete from %s s where s.part = any ($1)', v_table) using p_parts;
+    execute format('delete from %s', v_table);
 end
 $$;
 
@@ -91,7 +92,7 @@ end
 $$;
 
 -- A batch is over: clear its rows, or drop the stage when no other batch will come.
-create or replace function penstock_data.end_batch(p_stage_id bigint, p_parts bigint[], p_ends boolean) returns void
+create or replace function penstock_data.end_batch(p_stage_id bigint, p_ends boolean) returns void
 language plpgsql as $$
 begin
     if p_ends then
@@ -99,7 +100,7 @@ begin
     else
         update penstock_data.stages s set used_at = penstock_data.clock()
         where s.id = p_stage_id and s.used_at < penstock_data.clock() - interval '1 hour';
-        perform penstock_data.clear_stage(p_stage_id, p_parts);
+        perform penstock_data.clear_stage(p_stage_id);
     end if;
 end
 $$;

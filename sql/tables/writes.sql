@@ -13,9 +13,11 @@ create table if not exists penstock_data.writes (
 -- The stages: one unlogged table in schema penstock_stage for each write that has not ended.
 create table if not exists penstock_data.stages (
     id        bigint generated always as identity primary key,
-    write_id  text not null unique,
+    write_id  text not null,
+    batch_id  bigint not null,              -- -1: for all batches, which come one after the other
     writer    name not null,                -- who may fill it
-    used_at   timestamptz not null
+    used_at   timestamptz not null,
+    unique (write_id, batch_id)
 );
 
 create sequence if not exists penstock_data.part_id;

@@ -1,4 +1,4 @@
-"""Where Spark looks for the data source `penstock`: a module of this name, on driver and executors."""
+"""Where Spark looks for the data source `penstock`, on driver and executors."""
 
 from penstock.spark.source import PenstockDataSource as DefaultSource
 

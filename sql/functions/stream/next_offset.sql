@@ -39,7 +39,10 @@ begin
     else
         select * into v_fit from penstock_data.fitting(topic_ids, v_window, coalesce(max_rows, 9000000000000000000), max_bytes);
     end if;
-    if v_fit.v_rows < coalesce(min_rows, 1) and not start_offset ? 'to' then
+    if v_fit.v_rows < coalesce(min_rows, 1) and not start_offset ? 'to'
+       -- A start in the past of which nothing is wanted is left for good, or each look would walk over all of it.
+       and not (v_fit.v_rows = 0 and start_offset ->> 'snap' = penstock_data.before_everything()::text
+                and start_offset ?| '{since,floors}') then
         return next;
         return;
     end if;

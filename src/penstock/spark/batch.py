@@ -56,7 +56,7 @@ class PenstockReader(DataSourceReader):
         # Without any, Spark would ask for a task of its own making.
         return tasks or [reading.Task("")]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, reading.Task)
         if partition.query:
             yield from reading.run(self._info, partition, self._schema)
@@ -76,5 +76,5 @@ class TaskTableReader(PenstockReader):
     def partitions(self) -> Sequence[InputPartition]:
         return task_tables.pieces(self._info, self._options, self._schema)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return task_tables.run(self._info, partition, self._schema)

@@ -73,8 +73,8 @@ def _long(name: str, sql: str, meaning: str, *, listed: bool = True) -> Column:
     return Column(name, LongType(), sql, meaning, listed)
 
 
-def _int(name: str, sql: str, meaning: str) -> Column:
-    return Column(name, IntegerType(), sql, meaning)
+def _int(name: str, sql: str, meaning: str, *, listed: bool = True) -> Column:
+    return Column(name, IntegerType(), sql, meaning, listed)
 
 
 def _time(name: str, sql: str, meaning: str, *, listed: bool = True) -> Column:
@@ -109,6 +109,11 @@ RECEIPTS = (
     _time("claimed_at", "m.claimed_at", "when the attempt began"),
     _time("ended_at", "m.ended_at", "when it ended"),
     _text("error", "m.error", "what the consumer said"),
+    _time("published_at", "l.published_at", "of the message, while it is in the log", listed=False),
+    _time("deliver_after", "l.deliver_after", "the same", listed=False),
+    _text("key", "l.key", "the same", listed=False),
+    _text("tenant_id", "l.tenant_id", "the same", listed=False),
+    _int("priority", "l.priority", "the same", listed=False),
 )
 QUEUE = (
     _text("queue", "{queue}", "the queue's name"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from adbc_driver_manager import dbapi as manager
@@ -21,6 +21,8 @@ from penstock.spark.errors import InvalidOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
 
 APPLICATION = "penstock spark"
 _CONNECT_SECONDS = 10
@@ -72,7 +74,7 @@ class Database:
         """The only value of a statement."""
         return self.rows(sql, parameters)[0][0]
 
-    def persist(self, work: Callable[[psycopg.Connection[Any]], Any]) -> Any:
+    def persist(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Do some work, again and again while the database is away, for up to a minute."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:

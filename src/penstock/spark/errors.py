@@ -1,4 +1,4 @@
-"""What goes wrong when Spark plans or runs a job: said so that the person who reads the plan can act."""
+"""What goes wrong when Spark plans a job, said so that the person who planned it can act."""
 
 from __future__ import annotations
 

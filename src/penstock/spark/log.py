@@ -116,11 +116,12 @@ class Log:
     def end(self) -> Offset:
         return self._offset(beginning=False)
 
-    def _offset(self, *, beginning: bool, since: datetime | None = None, floors: Any = None) -> Any:
-        return self._database.value(
-            _OFFSET,
-            {"beginning": beginning, "since": since, "floors": _json(floors)},
-        )
+    def _offset(
+        self, *, beginning: bool, since: datetime | None = None, floors: Any = None
+    ) -> Offset:
+        asked = {"beginning": beginning, "since": since, "floors": as_json(floors)}
+        found: Offset = self._database.value(_OFFSET, asked)
+        return found
 
     def start(self, start: Start, scope: Scope) -> Offset:
         """The offset that startingOffsets or endingOffsets stands for."""
@@ -141,8 +142,8 @@ class Log:
     def next(self, scope: Scope, start: Offset, target: Offset | None, **limits: Any) -> Offset:
         """Where the next batch ends; the start itself when there is nothing."""
         asked = {
-            "start": _json(start),
-            "target": _json(target),
+            "start": as_json(start),
+            "target": as_json(target),
             "max_rows": limits.get("max_rows"),
             "min_rows": limits.get("min_rows"),
         }
@@ -157,9 +158,9 @@ class Log:
 
     def split(self, scope: Scope, start: Offset, end: Offset) -> list[Piece]:
         """The pieces between two offsets, each small enough for one task."""
-        asked = {
-            "start": _json(start),
-            "end": _json(end),
+        asked: dict[str, Any] = {
+            "start": as_json(start),
+            "end": as_json(end),
             "max_rows": self._options.rows_per_partition,
         }
         if self._options.entity == "receipts":
@@ -170,5 +171,6 @@ class Log:
         return [Piece(after, through) for after, through in found]
 
 
-def _json(value: Any) -> str | None:
+def as_json(value: Any) -> str | None:
+    """An offset as the database takes it."""
     return None if value is None else json.dumps(value)

@@ -297,7 +297,8 @@ class _Given:
         return plain[value]
 
     def number(self, name: str, *, least: int = 1) -> int | None:
-        return self._converted(name, lambda text: _number(text, least))
+        found: int | None = self._converted(name, lambda text: _number(text, least))
+        return found
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = (self.text(name) or str(default)).lower()
@@ -378,8 +379,8 @@ def _start(text: str) -> Start:
         parsed = json.loads(text)
     except ValueError:
         parsed = None
-    if not isinstance(parsed, dict):
-        raise ValueError("earliest, latest or a JSON object is needed")
+    if not isinstance(parsed, dict):  # the user gave text, so it is a matter of its value
+        raise ValueError("earliest, latest or a JSON object is needed")  # noqa: TRY004
     if "snap" in parsed:
         return Start(offset=parsed)
     return Start(floors={topic: _floor(topic, value) for topic, value in parsed.items()})

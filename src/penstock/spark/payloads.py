@@ -1,9 +1,9 @@
-"""A DataFrame's columns as the columns of a message: JSON from strings, structs, maps or variants."""
+"""A DataFrame's columns as a message's: JSON from strings, structs, maps or variants."""
 
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import decimal
 import json
 from typing import TYPE_CHECKING, Any
@@ -152,9 +152,9 @@ def _headers(name: str, kind: DataType) -> Callable[[Any], Any]:
         return _from_variant
     if isinstance(kind, StructType | MapType):
         return _encoded
-    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
-        if kind.elementType.fieldNames() == ["key", "value"]:
-            return _from_kafka_headers
+    pair = kind.elementType if isinstance(kind, ArrayType) else None
+    if isinstance(pair, StructType) and pair.fieldNames() == ["key", "value"]:
+        return _from_kafka_headers
     raise InvalidColumn(
         f"column {name} is {kind.simpleString()}: JSON text, a map<string,string>, a struct or "
         "Kafka's array<struct<key,value>> is needed"
@@ -207,13 +207,13 @@ def _json(rows: list[Any]) -> Any:
 def _plain(value: Any) -> Any:
     """What JSON has no type for, as Spark's to_json writes it."""
     match value:
-        case datetime.datetime() | datetime.date() | datetime.time():
+        case dt.datetime() | dt.date() | dt.time():
             return value.isoformat()
         case decimal.Decimal():
             return int(value) if value == value.to_integral_value() else float(value)
         case bytes():
             return base64.b64encode(value).decode()
-        case datetime.timedelta():
+        case dt.timedelta():
             return value.total_seconds()
         case _:
             return str(value)

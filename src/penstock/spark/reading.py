@@ -38,10 +38,16 @@ where m.topic_id {topics} and m.id > {after} and m.id <= {through}
   and m.xid = any ({late}::xid8[]) {more}
 """)
 _RECEIPTS = sql.SQL("""
-select {columns} from penstock.receipt_log m
+select {columns} from penstock.receipt_log m {message}
 where m.queue_id {queues} and m.xid > {after}::xid8 and m.xid <= {through}::xid8
   and (m.xid = any ({late}::xid8[])
        or m.xid >= {first}::xid8 and m.xid < {last}::xid8 and m.xid <> all ({open}::xid8[])) {more}
+""")
+_MESSAGE = sql.SQL("""
+left join lateral (
+    select l.published_at, l.deliver_after, l.key, l.tenant_id, l.priority
+    from penstock.log l where l.topic_id = m.topic_id and l.id = m.message_id
+) l on true
 """)
 _CHECK_KEPT = "select penstock.check_kept($1::text::bigint[], $2::text::jsonb)"
 
@@ -69,7 +75,7 @@ def message_query(
     wanted: StructType, scope: Scope, window: Window, piece: Piece, filters: Filters
 ) -> str:
     """The messages of one piece of a window; the late ones are looked up by their transactions."""
-    more = _conditions(window, filters, "m.published_at", tenant=True)
+    more = _conditions(window, filters, "m.published_at", owner="m")
     shared = {
         "columns": _selected("messages", wanted),
         "topics": _among(scope.topic_ids),
@@ -91,13 +97,20 @@ def receipt_query(
     """The receipts of one piece of a window."""
     return _RECEIPTS.format(
         columns=_selected("receipts", wanted),
+        message=_MESSAGE if _wants_message(wanted, filters) else sql.SQL(""),
         queues=_among(scope.queue_ids),
         after=_xid(piece.after),
         through=_xid(piece.through),
         late=_xids(window.late),
-        more=_conditions(window, filters, "m.ended_at", tenant=False),
+        more=_conditions(window, filters, "m.ended_at", owner="l"),
         **_bounds(window),
     ).as_string(None)
+
+
+def _wants_message(wanted: StructType, filters: Filters) -> bool:
+    asked = {columns.find("receipts", name).sql for name in wanted.fieldNames()}
+    owned = filters.tenant is not None or filters.key is not None
+    return owned or any(each.startswith("l.") for each in asked)
 
 
 def _bounds(window: Window) -> dict[str, sql.Composable]:
@@ -110,7 +123,7 @@ def _bounds(window: Window) -> dict[str, sql.Composable]:
 
 def _selected(entity: str, wanted: StructType) -> sql.Composable:
     found = [columns.find(entity, name).sql for name in wanted.fieldNames()]
-    return sql.SQL(", ").join(sql.SQL(each) for each in found)  # type: ignore[arg-type]
+    return sql.SQL(", ").join(sql.SQL(each) for each in found)
 
 
 def _among(numbers: Sequence[int]) -> sql.Composable:
@@ -129,21 +142,21 @@ def _xids(numbers: Sequence[int]) -> sql.Composable:
     return sql.Literal("{" + ",".join(map(str, numbers)) + "}")
 
 
-def _conditions(window: Window, filters: Filters, time: str, *, tenant: bool) -> sql.Composable:
+def _conditions(window: Window, filters: Filters, time: str, *, owner: str) -> sql.Composable:
     parts: list[sql.Composable] = []
 
     def add(template: str, value: Any) -> None:
-        parts.append(sql.SQL("and " + template).format(sql.Literal(value)))  # type: ignore[arg-type]
+        parts.append(sql.SQL("and " + template).format(sql.Literal(value)))
 
     for since in (window.since, filters.since and filters.since.isoformat()):
         if since is not None:
             add(time + " >= {}::timestamptz", since)
     if filters.until is not None:
         add(time + " < {}::timestamptz", filters.until.isoformat())
-    if tenant and filters.tenant is not None:
-        add("m.tenant_id = {}", filters.tenant)
-    if tenant and filters.key is not None:
-        add("m.key = {}", filters.key)
+    if filters.tenant is not None:
+        add(owner + ".tenant_id = {}", filters.tenant)
+    if filters.key is not None:
+        add(owner + ".key = {}", filters.key)
     if window.floors:
         add("m.id >= coalesce(({}::jsonb ->> m.topic)::bigint, 0)", json.dumps(dict(window.floors)))
     return sql.SQL(" ").join(parts)

@@ -33,8 +33,8 @@ def session(
 ) -> SparkSession:
     """The session of this process, with the data source ready.
 
-    Without arguments Spark runs inside this process (`local[*]`); `master` names a cluster, `remote`
-    a Spark Connect server (`sc://host:15002`).
+    Without arguments Spark runs inside this process (`local[*]`); `master` names a cluster,
+    `remote` a Spark Connect server (`sc://host:15002`).
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - JAVA_HOME comes first
 
@@ -74,5 +74,5 @@ def attach(spark: SparkSession) -> None:
 
     for name, module in sorted(sys.modules.items()):
         if name == "penstock" or name.startswith("penstock."):
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     spark.dataSource.register(PenstockDataSource)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from penstock.spark.options import WriteOptions
 
-_OPEN = "select stage, part, is_written from penstock.open_part($1, $2)"
-_PUBLISH = "select penstock.publish_part($1, $2, $3, $4)"
+_OPEN = "select stage, part, is_written from penstock.open_part($1, $2, $3)"
+_PUBLISH = "select penstock.publish_part($1, $2, $3, $4, $5, $6)"
 _COMMIT = """
 select penstock.commit_write(%(write)s, %(batch)s, %(parts)s::bigint[], %(counts)s::bigint[],
-    %(topic)s, %(ends)s, %(keep)s)
+    %(topic)s, %(alone)s, %(keep)s)
 """
-_ABORT = "select penstock.abort_write(%(write)s, %(batch)s, %(parts)s::bigint[], %(ends)s)"
+_ABORT = "select penstock.abort_write(%(write)s, %(batch)s, %(alone)s)"
 _MAY_PUBLISH = "select penstock.check_publishing(%(topic)s)"
 
 
@@ -53,6 +53,9 @@ class Staged(WriterCommitMessage):
 
 class _Writer:
     """What batch and stream writes share."""
+
+    _alone: bool
+    """Whether each batch has a stage of its own: other writes of the same name may be at work."""
 
     def __init__(self, info: str, options: WriteOptions, schema: StructType) -> None:
         self._info = info
@@ -80,7 +83,7 @@ class _Writer:
         if first is None:
             return Staged(write_id, None, 0)
         with bulk(self._info) as conn, conn.cursor() as cursor:
-            cursor.execute(_OPEN, [write_id, batch])
+            cursor.execute(_OPEN, [write_id, batch, self._alone])
             stage, part, is_written = cursor.fetchone()
             # The stage is made in a transaction of its own: others must see it at once.
             conn.commit()
@@ -93,7 +96,8 @@ class _Writer:
                 db_schema_name=stage.partition(".")[0],
             )
             if not self._options.exactly_once:
-                cursor.execute(_PUBLISH, [write_id, part, count, self._options.topic])
+                topic = self._options.topic
+                cursor.execute(_PUBLISH, [write_id, batch, part, count, topic, self._alone])
                 cursor.fetchall()
             conn.commit()
             return Staged(write_id, part, count)
@@ -109,7 +113,7 @@ class _Writer:
 
         return pa.RecordBatchReader.from_batches(self._mapping.schema, batches())
 
-    def _publish(self, messages: Sequence[Any], batch: int, *, ends: bool, keep: bool) -> None:
+    def _publish(self, messages: Sequence[Any], batch: int, *, keep: bool) -> None:
         done = _staged(messages)
         if not done:
             return
@@ -119,14 +123,13 @@ class _Writer:
             "parts": [each.part for each in done],
             "counts": [each.rows for each in done],
             "topic": self._options.topic,
-            "ends": ends,
+            "alone": self._alone,
             "keep": keep,
         }
         self._run(_COMMIT if self._options.exactly_once else _ABORT, asked)
 
-    def _give_up(self, write_id: str, messages: Sequence[Any], batch: int, *, ends: bool) -> None:
-        parts = [each.part for each in _staged(messages)]
-        self._run(_ABORT, {"write": write_id, "batch": batch, "parts": parts, "ends": ends})
+    def _give_up(self, write_id: str, batch: int) -> None:
+        self._run(_ABORT, {"write": write_id, "batch": batch, "alone": self._alone})
 
     def _run(self, statement: str, asked: dict[str, Any]) -> None:
         database = Database(self._info)
@@ -144,6 +147,8 @@ def _staged(messages: Sequence[Any]) -> list[Staged]:
 class PenstockWriter(DataSourceArrowWriter, _Writer):
     """A batch write: all of it, or nothing."""
 
+    _alone = True
+
     def __init__(self, info: str, options: WriteOptions, schema: StructType) -> None:
         _Writer.__init__(self, info, options, schema)
         self._write_id = options.app_id or f"batch {uuid.uuid4()}"
@@ -154,14 +159,16 @@ class PenstockWriter(DataSourceArrowWriter, _Writer):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         keep = self._options.app_id is not None
-        self._publish(messages, self._batch, ends=True, keep=keep)
+        self._publish(messages, self._batch, keep=keep)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._give_up(self._write_id, messages, self._batch, ends=True)
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's
+        self._give_up(self._write_id, self._batch)
 
 
 class PenstockStreamWriter(DataSourceStreamArrowWriter, _Writer):
     """A stream's writes: each batch exactly once, known by the query and the batch's number."""
+
+    _alone = False
 
     def __init__(self, info: str, options: WriteOptions, schema: StructType) -> None:
         _Writer.__init__(self, info, options, schema)
@@ -171,12 +178,12 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter, _Writer):
         return self._stage(f"query {query}", batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self._publish(messages, batchId, ends=False, keep=True)
+        self._publish(messages, batchId, keep=True)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         done = _staged(messages)
         if done:
-            self._give_up(done[0].write_id, messages, batchId, ends=False)
+            self._give_up(done[0].write_id, batchId)
 
 
 def _whose_batch() -> tuple[str, int]:

@@ -12,7 +12,7 @@ What Spark asks, and what it does not tell, shapes this file:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import (
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.spark import reading
 from penstock.spark.connecting import Database
-from penstock.spark.log import Log
+from penstock.spark.log import Log, as_json
 from penstock.spark.offsets import Offset, Window, same
 from penstock.spark.waking import wait_for_messages
 
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from penstock.spark.options import ReadOptions
 
 _OPEN = """
-select penstock.open_stream(%(group)s, %(topic_ids)s::bigint[], %(start)s::jsonb, %(entity)s, %(alone)s)
+select penstock.open_stream(
+    %(group)s, %(topic_ids)s::bigint[], %(start)s::jsonb, %(entity)s, %(alone)s)
 """
 _COMMIT = "select penstock.commit_stream(%(group)s, %(offset)s::jsonb)"
 
@@ -59,7 +60,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed: Offset | None = None
         self._batch_at: float | None = None
         """When the last batch was given; the delay of small batches counts from it."""
-        self._planned: dict[str, Any] = {}
+        self._planned: tuple[Offset, Offset, list[reading.Task]] | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
         scope = self._topics()
@@ -75,14 +76,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._open(scope, start)
 
     def _open(self, scope: Scope, start: Offset | None) -> Offset:
-        from penstock.spark.log import _json  # noqa: PLC0415
-
         opened: Offset = self._database.value(
             _OPEN,
             {
                 "group": self._options.group,
                 "topic_ids": scope.topic_ids,
-                "start": _json(start),
+                "start": as_json(start),
                 "entity": self._options.entity,
                 "alone": self._options.pattern is None,
             },
@@ -96,7 +95,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._scope
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark hands it back to `latestOffset`; AvailableNow and the other options see it there."""
+        """Spark hands it back to `latestOffset`."""
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         if self._options.max_bytes is not None:
@@ -148,6 +147,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[reading.Task]:
+        # Spark may ask several times for one batch and wants the same answer.
+        if self._planned is None or self._planned[:2] != (start, end):
+            self._planned = (start, end, self._plan(start, end))
+        return self._planned[2]
+
+    def _plan(self, start: Offset, end: Offset) -> list[reading.Task]:
         scope = self._topics()
         pieces = self._log.split(scope, start, end)
         window = Window.between(start, end)
@@ -170,14 +175,12 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._note_progress(end)
 
     def _note_progress(self, offset: Offset) -> None:
-        from penstock.spark.log import _json  # noqa: PLC0415
-
         if self._options.group is None or offset == self._committed:
             return
         if self._committed is None:
             # After a restart nobody asked where the stream began: its readers must be there.
             self._open(self._topics(), offset)
-        self._database.value(_COMMIT, {"group": self._options.group, "offset": _json(offset)})
+        self._database.value(_COMMIT, {"group": self._options.group, "offset": as_json(offset)})
         self._committed = offset
 
     def stop(self) -> None:

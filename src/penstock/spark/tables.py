@@ -121,5 +121,5 @@ def _among(column: str, options: ReadOptions) -> sql.Composable:
 def _text(template: sql.SQL, entity: str, wanted: StructType, **words: Any) -> str:
     queue = words.get("queue", sql.SQL(""))
     found = [columns.find(entity, name).sql for name in wanted.fieldNames()]
-    selected = [sql.SQL(each).format(queue=queue) for each in found]  # type: ignore[arg-type]
+    selected = [sql.SQL(each).format(queue=queue) for each in found]
     return template.format(columns=sql.SQL(", ").join(selected), **words).as_string(None)

@@ -66,10 +66,7 @@ def pieces(info: str, options: ReadOptions, wanted: StructType) -> Sequence[Rang
             database.close()
         listed = ", ".join(_utc(options.entity, name) for name in names)
     bounds = list(zip([None, *cuts], [*cuts, None], strict=True))
-    return [
-        Range(*_query(table, listed, [*conditions, *_between(low, high)], values, low, high))
-        for low, high in bounds
-    ]
+    return [_range(table, listed, (conditions, values), low, high) for low, high in bounds]
 
 
 def _utc(entity: str, name: str) -> str:
@@ -93,16 +90,16 @@ def _conditions(options: ReadOptions) -> tuple[list[str], list[Any]]:
     return conditions, values
 
 
-def _between(low: Any, high: Any) -> list[str]:
-    return [*(["id > {}"] if low is not None else []), *(["id <= {}"] if high is not None else [])]
-
-
-def _query(
-    table: str, listed: str, conditions: list[str], values: list[Any], low: Any, high: Any
-) -> tuple[str, tuple[Any, ...]]:
+def _range(
+    table: str, listed: str, narrowed: tuple[list[str], list[Any]], low: Any, high: Any
+) -> Range:
+    conditions, values = list(narrowed[0]), list(narrowed[1])
+    for condition, bound in (("id > {}", low), ("id <= {}", high)):
+        if bound is not None:
+            conditions.append(condition)
+            values.append(bound)
     where = " and ".join(conditions) or "true"
-    given = (*values, *(each for each in (low, high) if each is not None))
-    return f"select {listed} from {table} where {where}", given  # noqa: S608 - checked names
+    return Range(f"select {listed} from {table} where {where}", tuple(values))  # noqa: S608 - checked names
 
 
 def run(info: str, partition: Any, wanted: StructType) -> Iterator[pa.RecordBatch]:
@@ -112,7 +109,7 @@ def run(info: str, partition: Any, wanted: StructType) -> Iterator[pa.RecordBatc
         yield from _mysql_batches(info, partition, columns.arrow_schema(wanted))
         return
     literals = [sql.Literal(value) for value in partition.parameters]
-    query = sql.SQL(partition.query).format(*literals)  # type: ignore[arg-type]
+    query = sql.SQL(partition.query).format(*literals)
     yield from reading.run(info, reading.Task(query.as_string(None)), wanted)
 
 

@@ -35,13 +35,8 @@ def wait_for_messages(
     found = look()
     if is_something(found):
         return found
-    deadline = time.monotonic() + _LONGEST_SECONDS
-    while not is_something(found) and (left := deadline - time.monotonic()) > 0:
-        woken = database.persist(lambda conn, left=left: _sleep(conn, left))
-        found = look()
-        if not woken:
-            break
-    return found
+    database.persist(_sleep)
+    return look()
 
 
 def _register(conn: psycopg.Connection[Any], topic_ids: list[int]) -> None:
@@ -50,6 +45,6 @@ def _register(conn: psycopg.Connection[Any], topic_ids: list[int]) -> None:
         conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
 
-def _sleep(conn: psycopg.Connection[Any], seconds: float) -> bool:
-    """Whether it was a notification that ended it."""
-    return any(True for _ in conn.notifies(timeout=seconds, stop_after=1))
+def _sleep(conn: psycopg.Connection[Any]) -> None:
+    for _ in conn.notifies(timeout=_LONGEST_SECONDS, stop_after=1):
+        pass
