@@ -85,6 +85,7 @@ begin;
 \ir functions/queue/cleanup_queue_messages.sql
 \ir functions/queue/grant_queue.sql
 \ir functions/queue/wait.sql
+\ir functions/queue/deliver_messages.sql
 \ir functions/message/publish_message.sql
 \ir functions/message/publish_messages.sql
 \ir functions/message/bulk.sql

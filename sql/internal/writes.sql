@@ -35,9 +35,9 @@ begin
 end
 $$;
 
--- Publish staged rows of one topic (p_alone: all rows are of it).
+-- Publish staged rows of one topic (p_alone: all rows are of it).  p_default: the topic of rows that name none.
 create or replace function penstock_data.publish_staged(
-    p_stage_id bigint, p_parts bigint[], p_topic text, p_alone boolean, p_now timestamptz
+    p_stage_id bigint, p_parts bigint[], p_topic text, p_default text, p_alone boolean, p_now timestamptz
 ) returns void
 language plpgsql set synchronize_seqscans = off set jit = off as $$
 declare
@@ -61,7 +61,7 @@ begin
         select count(*), count(*) filter (where flagged) from published',
         penstock_data.stage_table(p_stage_id), case when p_alone then '' else 'and coalesce(s.topic, $6) = $5' end)
     into v_count, v_flags
-    using v_topic.id, p_now, v_topic.segment, p_parts, p_topic, p_topic;
+    using v_topic.id, p_now, v_topic.segment, p_parts, p_topic, p_default;
     if v_flags > 0 then
         insert into penstock_data.flags (topic_id) values (v_topic.id) on conflict do nothing;
     end if;
@@ -85,7 +85,7 @@ begin
         penstock_data.stage_table(p_stage_id))
     into v_topics using p_parts, p_topic;
     foreach v_topic in array coalesce(v_topics, '{}') loop
-        perform penstock_data.publish_staged(p_stage_id, p_parts, v_topic, cardinality(v_topics) = 1, v_now);
+        perform penstock_data.publish_staged(p_stage_id, p_parts, v_topic, p_topic, cardinality(v_topics) = 1, v_now);
     end loop;
 end
 $$;

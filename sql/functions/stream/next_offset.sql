@@ -12,11 +12,12 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_filters  jsonb;
     v_point    jsonb := coalesce(start_offset -> 'to', target - 'cluster');
     v_snapshot pg_snapshot;
     v_window   penstock_data.log_window;
-    v_fit      record;
+    v_rows     bigint;
+    v_last_id  bigint;
+    v_all      boolean := true;
 begin
     perform penstock_data.check_readable(topic_ids);
     perform penstock_data.check_offset(start_offset);
@@ -34,14 +35,15 @@ begin
     end if;
     v_window := penstock_data.window_between(start_offset, v_point);
     if max_rows is null and max_bytes is null then
-        select count(*), true into v_fit.v_rows, v_fit.v_all
+        select count(*) into v_rows
         from penstock_data.log_ids(topic_ids, v_window, greatest(min_rows, 1));
     else
-        select * into v_fit from penstock_data.fitting(topic_ids, v_window, coalesce(max_rows, 9000000000000000000), max_bytes);
+        select f.v_rows, f.v_last_id, f.v_all into v_rows, v_last_id, v_all
+        from penstock_data.fitting(topic_ids, v_window, coalesce(max_rows, 9000000000000000000), max_bytes) f;
     end if;
-    if v_fit.v_rows < coalesce(min_rows, 1) and not start_offset ? 'to'
+    if v_rows < coalesce(min_rows, 1) and not start_offset ? 'to'
        -- A start in the past of which nothing is wanted is left for good, or each look would walk over all of it.
-       and not (v_fit.v_rows = 0 and start_offset ->> 'snap' = penstock_data.before_everything()::text
+       and not (v_rows = 0 and start_offset ->> 'snap' = penstock_data.before_everything()::text
                 and start_offset ?| '{since,floors}') then
         return next;
         return;
@@ -49,12 +51,12 @@ begin
     if v_snapshot is not null then
         v_point := penstock_data.bounded_point(v_snapshot, (v_point ->> 'last')::bigint, (start_offset ->> 'next')::bigint);
     end if;
-    if v_fit.v_all then
+    if v_all then
         end_offset := (start_offset - '{snap,next,last,to,id,emptied}'::text[]) || v_point;
     else
-        end_offset := start_offset || jsonb_build_object('to', v_point, 'id', v_fit.v_last_id);
+        end_offset := start_offset || jsonb_build_object('to', v_point, 'id', v_last_id);
     end if;
-    row_count := case when max_rows is not null or max_bytes is not null then v_fit.v_rows end;
+    row_count := case when max_rows is not null or max_bytes is not null then v_rows end;
     return next;
 end
 $$;

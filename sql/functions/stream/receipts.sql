@@ -10,7 +10,7 @@ declare
     v_after xid8 := coalesce(start_offset ->> 'xid', '0');
     v_rows  bigint;
     v_cut   xid8;
-    v_last  xid8;
+    v_more  boolean;
 begin
     perform penstock_data.check_history(queue_ids);
     perform penstock_data.check_offset(start_offset);
@@ -18,16 +18,17 @@ begin
     row_count := 0;
     v_point := coalesce(v_point, jsonb_build_object('snap', penstock_data.snapshot_without_me(pg_current_snapshot())));
     if v_point ->> 'snap' <> start_offset ->> 'snap' then
-        select coalesce(sum(s.messages), 0), min(s.xid) filter (where s.total >= max_rows), max(s.xid)
-        into v_rows, v_cut, v_last
+        select coalesce(sum(s.messages), 0), min(s.xid) filter (where s.total >= max_rows),
+            count(*) > max_rows or max(s.xid) > min(s.xid) filter (where s.total >= max_rows)
+        into v_rows, v_cut, v_more
         from (
             select s.xid, s.messages, sum(s.messages) over (order by s.xid) as total
             from penstock_data.receipt_sizes(queue_ids, (start_offset ->> 'snap')::pg_snapshot, (v_point ->> 'snap')::pg_snapshot,
-                v_after, '9223372036854775807', greatest(max_rows, min_rows, 1)) s
+                v_after, '9223372036854775807', greatest(max_rows, min_rows, 1) + 1) s
         ) s;
         if v_rows < coalesce(min_rows, 1) and not start_offset ? 'to' then
             null;
-        elsif v_cut is not null then
+        elsif v_more and v_cut is not null then
             end_offset := start_offset || jsonb_build_object('to', v_point, 'xid', v_cut);
             row_count := null;
         else
