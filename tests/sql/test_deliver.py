@@ -19,7 +19,8 @@ def two_queues(db: psycopg.Connection) -> None:
 
 def claimed(db: psycopg.Connection, queue: str) -> list[tuple[str, int]]:
     rows = db.execute(
-        "select key, (payload ->> 'n')::int from penstock.consume_messages_batch(%s, 't', 30, 10)", (queue,)
+        "select key, (payload ->> 'n')::int from penstock.consume_messages_batch(%s, 't', 30, 10)",
+        (queue,),
     )
     return sorted(rows.fetchall())
 
@@ -48,5 +49,7 @@ def test_a_bad_message_delivers_nothing(db: psycopg.Connection) -> None:
     with pytest.raises(psycopg.Error, match="queue 'nowhere' does not exist"):
         db.execute(DELIVER, ("nowhere", None, None))
     with pytest.raises(psycopg.Error, match="keys has 3 elements"):
-        db.execute("select penstock.deliver_messages('billing', array['1', '2']::jsonb[], keys => array['a', 'b', 'c'])")
+        db.execute(
+            "select penstock.deliver_messages('billing', array['1', '2']::jsonb[], keys => array['a', 'b', 'c'])"
+        )
     assert claimed(db, "billing") == []
