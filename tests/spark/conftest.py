@@ -64,13 +64,17 @@ def jobs(spark: SparkSession, database: Database, tmp_path: Path) -> Jobs:
 
 
 @pytest.fixture
-def stream(database: Database) -> Callable[..., PenstockStreamReader]:
+def stream(database: Database) -> Iterator[Callable[..., PenstockStreamReader]]:
     """A stream reader as Spark's driver drives it, without Spark around it."""
+    made: list[PenstockStreamReader] = []
 
     def make(**options: Any) -> PenstockStreamReader:
         given = {name: str(value) for name, value in options.items()}
         checked = read_options(given, stream=True)
         wanted = columns_of(checked.entity, checked.columns, kafka_headers=checked.kafka_headers)
-        return PenstockStreamReader(conninfo(database.dsn, None, None), checked, wanted)
+        made.append(PenstockStreamReader(conninfo(database.dsn, None, None), checked, wanted))
+        return made[-1]
 
-    return make
+    yield make
+    for reader in made:
+        reader.stop()

@@ -5,6 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -46,3 +57,19 @@ class Jobs:
         return (
             self.spark.range(1, number + 1, 1, 2).withColumnRenamed("id", "n").selectExpr(*columns)
         )
+
+
+_TYPES = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "binary": BinaryType(),
+    "timestamp": TimestampType(),
+    "array<int>": ArrayType(IntegerType()),
+}
+
+
+def structure(text: str) -> StructType:
+    """A schema from "value string, n int", without a Spark that would read it."""
+    fields = [each.split() for each in text.split(",")]
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in fields])

@@ -252,6 +252,8 @@ def test_truncated_log_is_noticed(db: Session) -> None:
     empty_log(db)
     with refused("PS016", "topic 'orders'"):
         stream.next()
+    with refused("PS016"):
+        db.execute("select penstock.check_kept(%s, %s)", (stream.ids, Jsonb(stream.at)))
     assert stream.next(may_lose=True) == stream.at
     # Who begins now never had a right to what is gone.
     fresh = Stream(db, "orders")

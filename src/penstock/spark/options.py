@@ -183,6 +183,13 @@ class WriteOptions:
     version: int | None
 
 
+def shape_options(given: Mapping[str, str]) -> tuple[str, tuple[str, ...] | None, bool]:
+    """What decides a read's columns, whether it is for a batch or a stream."""
+    get = _Given(given, None)
+    entity = get.one_of("entity", "messages", tuple(ENTITIES))
+    return entity, get.words("columns") or None, get.flag("includeHeaders", default=False)
+
+
 def read_options(given: Mapping[str, str], *, stream: bool) -> ReadOptions:
     """Check the options of a read."""
     get = _Given(given, STREAM if stream else READ)
@@ -270,7 +277,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 class _Given:
     """The options as the user gave them, asked for one by one."""
 
-    def __init__(self, given: Mapping[str, str], use: str) -> None:
+    def __init__(self, given: Mapping[str, str], use: str | None) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
         for name in self._given:
             _check_name(name, use)
@@ -313,7 +320,8 @@ class _Given:
         return self._converted(found[0], _moment) if found else None
 
     def duration(self, name: str, default: timedelta) -> timedelta:
-        return self._converted(name, _span) or default
+        found: timedelta | None = self._converted(name, _span)
+        return default if found is None else found
 
     def start(self, name: str, default: str) -> Start:
         return self._converted(name, _start) or Start(default)
@@ -328,7 +336,7 @@ class _Given:
             raise InvalidOption(f"{name} is {text}: {problem}") from None
 
 
-def _check_name(name: str, use: str) -> None:
+def _check_name(name: str, use: str | None) -> None:
     if name in _SPARK or name.startswith("kafka."):
         return
     option = _KNOWN.get(name)
@@ -336,7 +344,7 @@ def _check_name(name: str, use: str) -> None:
         near = get_close_matches(name, _KNOWN, n=1)
         hint = f"did you mean {_KNOWN[near[0]].name}?" if near else "see docs/reference/spark.md"
         raise InvalidOption(f"there is no option {name}: {hint}")
-    if use not in option.uses:
+    if use is not None and use not in option.uses:
         places = {READ: "batch reads", STREAM: "stream reads", WRITE: "writes"}
         raise InvalidOption(
             f"option {option.name} is not for {places[use]}, "

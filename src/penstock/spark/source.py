@@ -11,7 +11,7 @@ from penstock.spark.batch import PenstockReader, TableReader, TaskTableReader
 from penstock.spark.connecting import Database, conninfo
 from penstock.spark.errors import InvalidOption
 from penstock.spark.log import Log
-from penstock.spark.options import ReadOptions, read_options, write_options
+from penstock.spark.options import ReadOptions, read_options, shape_options, write_options
 from penstock.spark.sink import PenstockStreamWriter, PenstockWriter
 from penstock.spark.stream import PenstockStreamReader
 
@@ -41,19 +41,8 @@ class PenstockDataSource(DataSource):
 
     def schema(self) -> StructType:
         # Whether it is for a stream is not told here; the readers check the rest.
-        known = self._read_options_of_either()
-        return columns.schema(known.entity, known.columns, kafka_headers=known.kafka_headers)
-
-    def _read_options_of_either(self) -> ReadOptions:
-        try:
-            return read_options(self.options, stream=False)
-        except InvalidOption as problem:
-            try:
-                return read_options(self.options, stream=True)
-            except InvalidOption as other:
-                # A batch read is the likelier one, unless its options say otherwise.
-                is_stream = "not for batch reads" in str(problem) or "from latest" in str(problem)
-                raise (other if is_stream else problem) from None
+        entity, names, kafka_headers = shape_options(self.options)
+        return columns.schema(entity, names, kafka_headers=kafka_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, stream=False)
@@ -80,7 +69,8 @@ class PenstockDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
         if overwrite:
             raise InvalidOption(
-                "a topic is a log and can't be overwritten: use outputMode('append') or 'update'"
+                "a topic is a log and can't be overwritten: use outputMode('append'), or foreachBatch "
+                "with txnAppId and txnVersion"
             )
         return PenstockStreamWriter(self._conninfo(), write_options(self.options), schema)
 
