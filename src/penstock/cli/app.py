@@ -17,6 +17,7 @@ from penstock.cli import (
     maintain,
     message,
     output,
+    pipeline,
     queue,
     sqs,
     sqs_key,
@@ -64,7 +65,7 @@ def root(
     context.obj = Common(dsn, json)
 
 
-for noun in (topic, queue, message, dlq, task, sqs_key):
+for noun in (topic, queue, message, dlq, task, sqs_key, pipeline):
     app.add_typer(noun.app)
 for verb in (init, doctor, maintain, worker, sqs, demo):
     verb.register(app)

@@ -1,8 +1,8 @@
 """Ready pipelines on the Spark door, as functions; `penstock pipeline <name>` runs the same.
 
-Each takes its own arguments and, besides, those of `RunOptions`: where the database is, which Spark
-runs it, whether it ends or goes on, and where it keeps its state.  Each can be stopped at any moment
-and started again with the same state: no row is lost, none is doubled.
+Each takes its own arguments and, besides, those of `RunOptions`: where the database is, which
+Spark runs it, whether it ends or goes on, and where it keeps its state.  Each can be stopped at any
+moment and started again with the same state: no row is lost, none is doubled.
 """
 
 from penstock.spark.pipelines.analyse import analyse
@@ -18,7 +18,7 @@ from penstock.spark.pipelines.migrate import (
 )
 from penstock.spark.pipelines.progress import Progress, Watcher
 from penstock.spark.pipelines.replay import replay
-from penstock.spark.pipelines.route import Rule, route
+from penstock.spark.pipelines.route import Rule, load_rules, route
 from penstock.spark.pipelines.run import RunOptions
 from penstock.spark.pipelines.stateful import aggregate, dedupe
 from penstock.spark.pipelines.summary import Summary
@@ -36,6 +36,7 @@ __all__ = [
     "archive",
     "dedupe",
     "ingest",
+    "load_rules",
     "migrate_kafka",
     "migrate_pgmq",
     "migrate_sqs",

@@ -1,5 +1,7 @@
 """archive: topics into a lake, exactly once; then the log may shrink."""
 
+# ruff: noqa: A002 - format is Spark's word
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack

@@ -67,25 +67,25 @@ def _payload_fault(value: str | None, limit: int) -> str | None:
         return "the payload is null"
     if len(value) > limit:
         return f"the payload has {len(value):,} characters, at most {limit:,} are allowed"
-    return _json_fault(value, "the payload is not JSON")
+    return _json_fault(value, "the payload")
 
 
 def _headers_fault(headers: Any) -> str | None:
     if headers is None or not isinstance(headers, str):
         return None
-    found = _json_fault(headers, "the headers are not JSON")
+    found = _json_fault(headers, "the headers")
     if found is None and not headers.lstrip().startswith("{"):
-        return "the headers are not a JSON object"
+        return "the headers must be a JSON object"
     return found
 
 
-def _json_fault(text: str, words: str) -> str | None:
+def _json_fault(text: str, what: str) -> str | None:
     try:
         _decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as problem:
-        return f"{words}: {problem}"
+        return f"{what} must be JSON: {problem}"
     if "\\u0000" in text and "\x00" in _all_text(_decode(text)):
-        return f"{words.split(' ', maxsplit=1)[0]} {words.split(' ')[1]} holds \\u0000, which PostgreSQL can't store"
+        return f"{what} can't hold \\u0000, which PostgreSQL can't store"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Work in numbered chunks, each done once: the plan is written first, then each chunk, then its mark.
+"""Work in numbered chunks, each done once: first the plan is written, then the chunk, then a mark.
 
 Where a chunk is written to remembers (identity, number) in the same transaction as the rows.  So a
 run that ends anywhere continues at the first chunk without a mark, and a chunk that was written but

@@ -53,7 +53,7 @@ def topic_names(url: str) -> set[str]:
 
 
 def reader_lag(url: str, prefix: str) -> int | None:
-    """Messages that a named reader (or one of its topics) has not committed; None: no such reader."""
+    """Messages that a reader, or one for each topic, has not committed; None: no such reader."""
     found = [
         each.lag
         for each in ask(url, calls.list_readers())

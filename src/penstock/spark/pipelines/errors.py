@@ -3,7 +3,7 @@
 ::
 
     PenstockError
-    └── PipelineFailed          the run ended early; what it had not committed is done again next time
+    └── PipelineFailed      the run ended early; what it had not committed is done again next time
 """
 
 from __future__ import annotations

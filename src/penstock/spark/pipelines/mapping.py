@@ -58,7 +58,8 @@ class Mapping:
         try:
             mapped = frame.select(*columns, *kept)
             _ = mapped.schema
-        except Exception as problem:  # Connect and classic differ in their exceptions
+        # Connect and classic Spark raise differently.
+        except Exception as problem:  # noqa: BLE001
             raise InvalidSetting(_unmappable(problem, frame)) from None
         return mapped
 

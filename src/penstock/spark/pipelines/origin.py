@@ -1,4 +1,4 @@
-"""Where a message came from, kept in its headers.  Runs on executors: imports nothing of Penstock."""
+"""Where a message came from, kept in its headers.  For executors: imports nothing of Penstock."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
 ID, TOPIC, TIME = "original_id", "original_topic", "original_published_at"
 
 
 def marked(headers: str | None, **origin: Any) -> str:
-    """Headers with the origin; one that is there already stays: a replay of a replay knows the first."""
+    """Headers with the origin; one that is there stays: a replay of a replay knows the first."""
     found = json.loads(headers) if headers else {}
     for name, value in origin.items():
         if value is not None:
@@ -27,8 +27,6 @@ def marker() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What `mapInArrow` runs over messages of the log or an archive, with their headers marked."""
 
     def mark(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in batches:
             rows = batch.select(["headers", "offset", "topic", "timestamp"]).to_pylist()
             headers = [

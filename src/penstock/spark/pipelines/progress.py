@@ -6,7 +6,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from rich.live import Live
 from rich.text import Text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # The pace shown is that of the last so many seconds: a stream's past says little about its future.
 _PACE_SECONDS = 20.0
+_ENDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Watcher(Protocol):
     def __call__(self, progress: Progress) -> None: ...
 
 
-def silence(_progress: Progress) -> None:
+def silence(progress: Progress) -> None:
     """The watcher of who does not look."""
 
 
@@ -61,7 +62,7 @@ class Pace:
     def at(self, rows: int) -> float:
         now = self._clock()
         self._seen.append((now, rows))
-        while len(self._seen) > 2 and now - self._seen[0][0] > _PACE_SECONDS:
+        while len(self._seen) > _ENDS and now - self._seen[0][0] > _PACE_SECONDS:
             self._seen.popleft()
         (then, before), (_, after) = self._seen[0], self._seen[-1]
         return (after - before) / (now - then) if now > then else 0.0
@@ -94,7 +95,7 @@ class LiveLine:
         self._live = Live(console=console, transient=True, auto_refresh=False)
         self._seen = console.is_terminal
 
-    def __enter__(self) -> LiveLine:
+    def __enter__(self) -> Self:
         if self._seen:
             self._live.start()
         return self

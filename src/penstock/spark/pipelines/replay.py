@@ -1,7 +1,10 @@
 """replay: messages of an archive or of the log again, to a topic or to one queue."""
 
+# ruff: noqa: A002 - format is Spark's word
+
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow.parquet as pq
@@ -12,7 +15,7 @@ from penstock.client.rows import one
 from penstock.errors import InvalidSetting
 from penstock.spark.pipelines import database, origin, sink, source
 from penstock.spark.pipelines.chunks import Chunk, Ledger
-from penstock.spark.pipelines.lake import Format, Wanted, open_lake
+from penstock.spark.pipelines.lake import Format, Lake, Wanted, open_lake
 from penstock.spark.pipelines.run import Run, RunOptions, started
 from penstock.spark.pipelines.selection import Selection, chunk_rows, header_condition
 
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
 
 # What a message keeps; when it was due and when it expired is over.
 _KEPT = ("value", "key", "headers", "priority", "tenant_id", "correlation_id")
-_DELIVER = "select penstock.deliver_messages(%s, %s::jsonb[], %s::jsonb[], %s::text[], null, %s, %s::bigint)"
+_DELIVER = """
+    select penstock.deliver_messages(
+        %s, %s::jsonb[], %s::jsonb[], %s::text[], null, %s, %s::bigint)"""
 
 
 def replay(
@@ -64,12 +69,14 @@ def replay(
         chosen = Selection(going, chunk_rows(rate))
         if again:
             _forget(going)
+        if archive is None:
+            found = _from_log(going, source.names(log or ()))
+        else:
+            lake = open_lake(str(archive), format, catalog=catalog, table=table)
+            found = _from_lake(going, lake, topics, since, until)
         frame = _chosen(
-            _from_lake(going, str(archive), Format(format), catalog, table, topics, since, until)
-            if archive is not None
-            else _from_log(going, source.names(log or ())),
-            since, until, key, headers or {}, where,
-        )  # fmt: skip
+            found, since=since, until=until, key=key, headers=headers or {}, where=where
+        )
         if dry_run:
             return going.summary(**_shown(frame))
         if chosen.rows is None:
@@ -81,17 +88,13 @@ def replay(
 
 def _from_lake(
     run: Run,
-    location: str,
-    format: Format,
-    catalog: str | None,
-    table: str | None,
+    lake: Lake,
     topics: str | Sequence[str] | None,
     since: datetime | None,
     until: datetime | None,
 ) -> DataFrame:
-    lake = open_lake(location, format, catalog=catalog, table=table)
     if not lake.exists():
-        raise InvalidSetting(f"there is no {format} archive in {location}")
+        raise InvalidSetting(f"there is no archive of this format in {lake.root}")
     names = tuple(source.names(topics)) if topics is not None else ()
     frame = lake.read(run.spark, Wanted(names, since, until))
     return frame.where(frame["topic"].isin(*names)) if names else frame
@@ -105,6 +108,7 @@ def _from_log(run: Run, topics: Sequence[str]) -> DataFrame:
 
 def _chosen(
     frame: DataFrame,
+    *,
     since: datetime | None,
     until: datetime | None,
     key: str | None,
@@ -145,8 +149,6 @@ def _shown(frame: DataFrame) -> dict[str, Any]:
 
 def _forget(run: Run) -> None:
     """A new replay of the same choice: numbered anew, under a new name."""
-    import shutil
-
     for name in ("selection", "chunks"):
         shutil.rmtree(run.state.folder / name, ignore_errors=True)
     for name in ("selection.json", "identity.json"):

@@ -45,7 +45,7 @@ class RunOptions(TypedDict, total=False):
     """The folder with the checkpoint and the ledger.  Default: one per pipeline and arguments."""
     watch: Watcher
     """Is told how it is going."""
-    log: Path | None
+    spark_log: Path | None
     """Where the log of a new JVM goes."""
 
 
@@ -81,7 +81,7 @@ _KNOWN = frozenset(RunOptions.__annotations__)
 def started(
     pipeline: str, options: RunOptions, *marks: object, state: str | None = None
 ) -> Iterator[Run]:
-    """Everything a pipeline needs, closed at its end; `marks` tell its default state from others'."""
+    """Everything a pipeline needs, closed at its end; `marks` tell its state from others'."""
     if unknown := options.keys() - _KNOWN:
         raise InvalidSetting(
             f"{pipeline} has no option named {', '.join(sorted(unknown))}; "
@@ -101,7 +101,7 @@ def started(
                 master=options.get("master"),
                 remote=options.get("remote"),
                 conf=options.get("conf"),
-                log=options.get("log"),
+                log=options.get("spark_log"),
             )
         )
         every = options.get("every", timedelta(seconds=1))

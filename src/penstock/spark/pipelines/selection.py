@@ -62,7 +62,7 @@ class Selection:
         return self._filled()
 
     def _filled(self) -> int:
-        rows = sum(pq.read_metadata(path).num_rows for path in self.files())
+        rows = sum(int(pq.read_metadata(path).num_rows) for path in self.files())
         self._run.state.write(_DONE, {"rows": rows})
         return rows
 

@@ -1,5 +1,7 @@
 """The Spark session of a pipeline: the caller's, the process's own, or a new one."""
 
+# ruff: noqa: PLC0415 - Spark is imported when it is wanted
+
 from __future__ import annotations
 
 import os

@@ -97,6 +97,11 @@ def default_location(pipeline: str, *marks: object) -> str:
     return str(_home() / "pipelines" / f"{pipeline}-{digest}")
 
 
+def log_file() -> Path:
+    """Where Spark's own log goes when a command starts it."""
+    return _home() / "pipelines" / "spark.log"
+
+
 def _home() -> Path:
     chosen = Settings.load().data_dir
     return chosen if chosen is not None else Path(platformdirs.user_data_dir("penstock"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -14,8 +15,8 @@ from penstock.spark.pipelines.run import Run, RunOptions, started
 from penstock.spark.pipelines.sink import MESSAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from collections.abc import Mapping as MappingOf
-    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
@@ -43,7 +44,8 @@ def dedupe(
         watched = marked.withWatermark("timestamp", _seconds(within))
         return watched.dropDuplicatesWithinWatermark(["_by"]).select(*_message_columns(frame))
 
-    return _stateful("dedupe", topics, to_topic, shape, (by, within), group, start, max_rows, run)
+    reading = _Reading(source.names(topics), group, start, max_rows)
+    return _stateful("dedupe", reading, to_topic, shape, run, marks=(by, within))
 
 
 def aggregate(
@@ -61,8 +63,8 @@ def aggregate(
 ) -> Summary:
     """Publish one message per window and value of `by`: how many there were, and more if asked.
 
-    `values` names aggregates, such as {"total": "sum(get_json_object(value, '$.amount'))"}.  A window
-    is published once, when a message `late` behind its end has been seen.
+    `values` names aggregates, such as {"total": "sum(get_json_object(value, '$.amount'))"}.  A
+    window is published once, when a message `late` behind its end has been seen.
     """
 
     def shape(frame: DataFrame) -> DataFrame:
@@ -79,28 +81,40 @@ def aggregate(
         )
         return counted.select("key", value.alias("value"))
 
-    marks = (by, window, late, values)
-    return _stateful("aggregate", topics, to_topic, shape, marks, group, start, max_rows, run)
+    reading = _Reading(source.names(topics), group, start, max_rows)
+    return _stateful("aggregate", reading, to_topic, shape, run, marks=(by, window, late, values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a stream reads, and from where."""
+
+    topics: list[str]
+    group: str | None
+    start: str
+    max_rows: int | None
+
+    def frame(self, run: Run, group: str) -> DataFrame:
+        return source.stream(
+            run, self.topics, group=group, start=self.start, max_rows=self.max_rows
+        )
 
 
 def _stateful(
     pipeline: str,
-    topics: str | Sequence[str],
+    reading: _Reading,
     to_topic: str,
-    shape: Any,
-    marks: tuple[Any, ...],
-    group: str | None,
-    start: str,
-    max_rows: int | None,
+    shape: Callable[[DataFrame], DataFrame],
     options: RunOptions,
+    *,
+    marks: tuple[Any, ...],
 ) -> Summary:
-    wanted = source.names(topics)
-    if to_topic in wanted:
+    if to_topic in reading.topics:
         raise InvalidSetting(f"{pipeline} reads {to_topic}: write to another topic")
-    with started(pipeline, options, *wanted, to_topic, *marks) as going:
+    with started(pipeline, options, *reading.topics, to_topic, *marks) as going:
         database.ensure_topic(going.url, to_topic)
-        name = group or source.default_group(pipeline, going)
-        frame = source.stream(going, wanted, group=name, start=start, max_rows=max_rows)
+        name = reading.group or source.default_group(pipeline, going)
+        frame = reading.frame(going, name)
         streaming.follow(going, _writer(going, shape(frame), to_topic), lag=Lag(going.url, name))
         return going.summary(lag=database.reader_lag(going.url, name), to=to_topic)
 

@@ -11,7 +11,8 @@ from penstock.spark.pipelines.trouble import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from penstock.spark.pipelines.run import Run
 

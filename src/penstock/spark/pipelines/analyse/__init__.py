@@ -1,5 +1,7 @@
 """analyse: the history of queues as tables and as a report that a person likes to look at."""
 
+# ruff: noqa: A002 - format is Spark's word
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -52,9 +54,16 @@ def analyse(
     lake = open_lake(str(root / "attempts"), format, by=("queue", "day"))
     page = Path(report).expanduser().absolute() if report else root / "report.html"
     with started("analyse", run, state=str(root / "_penstock")) as going:
-        work = _Analysis(going, lake, tables.Tables(root, Format(format)), period, title, page)
+        work = _Analysis(
+            going,
+            lake,
+            written=tables.Tables(root, Format(format)),
+            period=period,
+            title=title,
+            page=page,
+        )
         name = group or source.default_group("analyse", going)
-        frame = _receipts(going, topics, queues, name, start, max_rows)
+        frame = _receipts(going, topics, queues, group=name, start=start, max_rows=max_rows)
         streaming.each_batch(going, frame, work)
         work.publish()
         return going.summary(report=str(page), tables=str(root))
@@ -64,6 +73,7 @@ def _receipts(
     run: Run,
     topics: str | Sequence[str] | None,
     queues: str | Sequence[str] | None,
+    *,
     group: str,
     start: str,
     max_rows: int | None,
@@ -94,6 +104,7 @@ class _Analysis:
         self,
         run: Run,
         lake: Lake,
+        *,
         written: tables.Tables,
         period: timedelta,
         title: str,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.spark.pipelines.analyse.figures import TABLES
-from penstock.spark.pipelines.lake import Format
+from penstock.spark.pipelines.lake import Format, delta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,6 @@ class Tables:
     def write(self, name: str, rows: pa.Table) -> None:
         """The whole table anew."""
         if self.format is Format.DELTA:
-            from penstock.spark.pipelines.lake import delta
-
             delta.replace(str(self.root / name), rows)
         else:
             _write_file(rows, self.root / name)
@@ -36,8 +34,6 @@ class Tables:
     def write_days(self, name: str, rows: pa.Table, days: Sequence[str]) -> None:
         """The rows of these days anew; those of other days stay."""
         if self.format is Format.DELTA:
-            from penstock.spark.pipelines.lake import delta
-
             listed = ", ".join(f"'{day}'" for day in days)
             delta.replace(str(self.root / name), rows, f"day in ({listed})")
             return

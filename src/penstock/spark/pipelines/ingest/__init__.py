@@ -1,5 +1,7 @@
 """ingest: files or a Spark table into a topic, each file once."""
 
+# ruff: noqa: A002 - format is Spark's word
+
 from __future__ import annotations
 
 import time
@@ -130,7 +132,7 @@ class _Ingest:
         return [each for each in found if each.path not in known]
 
     def do(self, chunk: Chunk) -> dict[str, Any]:
-        """Read, map, check, publish; bad rows to the rejects, over what an earlier try left there."""
+        """Read, map, check, publish; bad rows go to the rejects, over those of an earlier try."""
         damaged = {
             each["path"]: each["damage"]
             for each in chunk.work.get("files", [])
@@ -206,13 +208,12 @@ def _grouped(
         shapes.setdefault(shape, []).append(asdict(each) | ({"damage": damage} if damage else {}))
     for shape, files in shapes.items():
         batch: list[dict[str, Any]] = []
-        for each in files:
-            if batch and (
-                len(batch) >= most or sum(f["size"] for f in batch) + each["size"] > most_bytes
-            ):
+        for file in files:
+            size = sum(each["size"] for each in batch) + file["size"]
+            if batch and (len(batch) >= most or size > most_bytes):
                 yield {"shape": shape, "files": batch}
                 batch = []
-            batch.append(each)
+            batch.append(file)
         yield {"shape": shape, "files": batch}
 
 

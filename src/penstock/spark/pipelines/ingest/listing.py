@@ -1,5 +1,7 @@
 """Which files are there: a file, a folder with all below it, or a pattern."""
 
+# ruff: noqa: A002 - format is Spark's word
+
 from __future__ import annotations
 
 import fnmatch
@@ -68,7 +70,7 @@ def check(sources: Sequence[str]) -> None:
 
 def _infos(source: str) -> Iterator[arrow_fs.FileInfo]:
     if "://" not in source and _is_pattern(source):
-        for path in glob.glob(source, recursive=True):
+        for path in glob.iglob(source, recursive=True):  # noqa: PTH207 - may begin anywhere
             yield from _infos(str(Path(path).absolute()))
         return
     where, path = arrow_fs.FileSystem.from_uri(

@@ -1,5 +1,7 @@
 """From a chunk of files to rows, whatever their format; a row that can't be read says why."""
 
+# ruff: noqa: A002 - format is Spark's word
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

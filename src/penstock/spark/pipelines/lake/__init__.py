@@ -1,5 +1,7 @@
 """Tables of files on a disk or in an object store: Delta, Iceberg or plain Parquet."""
 
+# ruff: noqa: A002, PLC0415 - format is Spark's word, and only the one that is used is imported
+
 from __future__ import annotations
 
 from enum import StrEnum

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
 from penstock.spark.pipelines.lake import files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -124,8 +126,6 @@ class Lake(ABC):
 
 def read_pieces(spark: SparkSession, pieces: Sequence[files.Piece], schema: pa.Schema) -> DataFrame:
     """A DataFrame over files: read by executors, several at once."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     columns = from_arrow_schema(schema)
     if not pieces:
         return spark.createDataFrame([], columns)
@@ -139,9 +139,6 @@ def read_pieces(spark: SparkSession, pieces: Sequence[files.Piece], schema: pa.S
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """A DataFrame's columns as the tasks' Arrow batches have them."""
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     found = to_arrow_schema(frame.schema, timezone="UTC")
     # Nothing is required for good: a later release may not fill a column any more.
     return pa.schema([pa.field(each.name, each.type) for each in found])

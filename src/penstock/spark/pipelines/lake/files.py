@@ -94,9 +94,8 @@ class OpenFiles:
 
     def add(self, batch: pa.RecordBatch) -> None:
         for values, part in split(batch, self._layout.by):
-            if not self._layout.keep_columns:
-                part = part.drop_columns(list(self._layout.by))
-            self._file(values, part.schema).add(part)
+            kept = part if self._layout.keep_columns else part.drop_columns(list(self._layout.by))
+            self._file(values, kept.schema).add(kept)
 
     def _file(self, values: tuple[str, ...], schema: pa.Schema) -> _File:
         found = self._open.get(values)

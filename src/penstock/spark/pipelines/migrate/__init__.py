@@ -1,4 +1,4 @@
-"""migrate: what waits in another queue into a topic, once; each message tells where it came from."""
+"""migrate: what waits in another queue into a topic, once; each message tells its origin."""
 
 from penstock.spark.pipelines.migrate.kafka import migrate_kafka
 from penstock.spark.pipelines.migrate.pgmq import migrate_pgmq

@@ -1,15 +1,21 @@
 """From files with Kafka's columns: key, value, topic, partition, offset, timestamp, headers."""
 
+# ruff: noqa: A002 - format is Spark's word
+
 from __future__ import annotations
 
+import base64 as codec
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from penstock.errors import InvalidSetting
 from penstock.spark.pipelines.ingest import ingest
 from penstock.spark.pipelines.mapping import Mapping
+from penstock.spark.pipelines.origin import as_json, marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +25,8 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.run import RunOptions
     from penstock.spark.pipelines.summary import Summary
 
-_OUT = "topic string, value string, key string, headers string, _line string, _file string, _reason string"
+_COLUMNS = ("topic", "value", "key", "headers", "_line", "_file", "_reason")
+_OUT = ", ".join(f"{name} string" for name in _COLUMNS)
 
 
 def migrate_kafka(
@@ -34,7 +41,7 @@ def migrate_kafka(
 
     `base64`: key and value are base64 in the files, as some exporters write them.
     """
-    return ingest(source, topic, format=format, mapping=_KafkaMapping(base64), **run)
+    return ingest(source, topic, format=format, mapping=_KafkaMapping(base64=base64), **run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,6 @@ class _KafkaMapping(Mapping):
         return True
 
     def apply(self, frame: DataFrame, topic: str | None) -> DataFrame:
-        from penstock.errors import InvalidSetting
-
         if "value" not in frame.columns:
             raise InvalidSetting(
                 f"these files have no column value; they have {', '.join(frame.columns)}"
@@ -57,11 +62,11 @@ class _KafkaMapping(Mapping):
         for name in ("_line", "_file", "_reason"):
             if name not in frame.columns:
                 frame = frame.withColumn(name, f.lit(None).cast("string"))
-        return frame.mapInArrow(converter(topic, self.base64), _OUT)
+        return frame.mapInArrow(converter(topic, base64=self.base64), _OUT)
 
 
 def converter(
-    topic: str | None, base64: bool
+    topic: str | None, *, base64: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What `mapInArrow` runs."""
 
@@ -83,18 +88,14 @@ _SCHEMA = pa.schema(
 
 def record(row: dict[str, Any], topic: str | None, *, base64: bool) -> dict[str, Any]:
     """One record of Kafka as a message; a tombstone (no value) becomes the JSON null."""
-    from penstock.spark.pipelines.origin import as_json, marked
-
     about = {name: row.get(name) for name in ("_line", "_file", "_reason")}
     try:
         key, value = (_bytes(row.get(name), base64=base64) for name in ("key", "value"))
-        stamp = row.get("timestamp")
+        stamp: Any = row.get("timestamp")
         return about | {
             "topic": topic or row.get("topic"),
             "value": as_json(value),
-            "key": key.decode("utf-8", "replace")
-            if isinstance(key, bytes)
-            else (None if key is None else str(key)),
+            "key": None if key is None else _text(key),
             "headers": marked(
                 as_json(_headers(row.get("headers"))),
                 original_id=_whole(row.get("offset")),
@@ -107,11 +108,13 @@ def record(row: dict[str, Any], topic: str | None, *, base64: bool) -> dict[str,
         return about | {"_reason": str(problem)}
 
 
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
 def _bytes(value: Any, *, base64: bool) -> Any:
     if not base64 or value is None:
         return value
-    import base64 as codec
-
     try:
         return codec.b64decode(value, validate=True)
     except ValueError:
@@ -121,8 +124,6 @@ def _bytes(value: Any, *, base64: bool) -> Any:
 def _headers(found: Any) -> dict[str, Any]:
     """Kafka's pairs, a map, or JSON text; the last of several with one name counts."""
     if isinstance(found, str):
-        import json
-
         found = json.loads(found)
     if not found:
         return {}

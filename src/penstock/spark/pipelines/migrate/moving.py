@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from penstock.spark.pipelines import database, sink
 from penstock.spark.pipelines.chunks import Chunk, Ledger
+from penstock.spark.pipelines.errors import PipelineFailed
 from penstock.spark.pipelines.selection import Selection
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def move(
     *,
     after: Done | None = None,
 ) -> int:
-    """Choose the rows if that was not done, publish them chunk by chunk, and then see to the source.
+    """Choose the rows if that was not done, publish them by chunks, and then see to the source.
 
     `after` gets the ids of a chunk that is published; it may be called again after a crash.
     """
@@ -74,8 +75,6 @@ def publish_file(run: Run, path: Path, app: str, number: int) -> None:
 
 
 def _refuse(checked: sink.Checked) -> None:
-    from penstock.spark.pipelines.errors import PipelineFailed
-
     bad = checked.bad.select("source_id", "_reason").first()
     if bad is not None:
         raise PipelineFailed(f"message {bad['source_id']} can't be published: {bad['_reason']}")

@@ -39,19 +39,26 @@ def migrate_sqs(
     chunk_rows: int = 2000,
     **run: Unpack[RunOptions],
 ) -> Summary:
-    """Move the messages of an SQS queue to a topic until the queue is empty (or, not once, for ever).
+    """Move the messages of an SQS queue to a topic, until it is empty or (not once) for ever.
 
     With `keep` messages are not deleted; they come back in SQS when their visibility timeout ends.
     """
     with started("migrate-sqs", run, queue_url, topic) as going:
-        work = _Sqs(going, client or _client(endpoint, region), queue_url, topic, keep, chunk_rows)
+        work = _Sqs(
+            going,
+            client or _client(endpoint, region),
+            queue_url=queue_url,
+            topic=topic,
+            keep=keep,
+            chunk_rows=chunk_rows,
+        )
         work_off(Ledger(going.state), work.do, work.more)
         return going.summary(to=topic, repeated=work.repeated or None)
 
 
 def _client(endpoint: str | None, region: str | None) -> Any:
     try:
-        import boto3  # type: ignore[import-untyped,unused-ignore]
+        import boto3  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InvalidSetting("migrating from SQS needs boto3: pip install boto3") from None
     return boto3.client("sqs", endpoint_url=endpoint, region_name=region)
@@ -61,7 +68,7 @@ class _Sqs:
     """A chunk is received and kept on disk first; then it is the same chunk, whatever happens."""
 
     def __init__(
-        self, run: Run, client: Any, queue_url: str, topic: str, keep: bool, chunk_rows: int
+        self, run: Run, client: Any, *, queue_url: str, topic: str, keep: bool, chunk_rows: int
     ) -> None:
         self._run, self._client, self._url, self._topic = run, client, queue_url, topic
         self._keep, self._chunk_rows = keep, chunk_rows

@@ -53,8 +53,10 @@ def _lead(report: Report) -> str:
     failures = sum(q.failures for q in report.queues)
     slowest = max(report.queues, key=lambda q: q.end_to_end.p50 or 0)
     found = [
-        f"<b>{count(done)}</b> deliveries done in <b>{len(report.queues)}</b> "
-        f"{'queue' if len(report.queues) == 1 else 'queues'}."
+        (
+            f"<b>{count(done)}</b> deliveries done in <b>{len(report.queues)}</b> "
+            f"{'queue' if len(report.queues) == 1 else 'queues'}."
+        )
     ]
     if slowest.end_to_end.p50 is not None:
         found.append(
@@ -96,7 +98,7 @@ def _sections(report: Report) -> list[str]:
     if not report.queues:
         return []
     return [
-        f'<div class="cards">{"".join(_card(report, n, q) for n, q in enumerate(report.queues))}</div>',
+        _cards(report),
         _throughput(report),
         _distribution(report),
         _latency(report),
@@ -105,6 +107,11 @@ def _sections(report: Report) -> list[str]:
         _groups("By tenant", "tenant", report.tenants, report),
         _groups("By key", "key", report.keys, report),
     ]
+
+
+def _cards(report: Report) -> str:
+    shown = (_card(report, number, queue) for number, queue in enumerate(report.queues))
+    return f'<div class="cards">{"".join(shown)}</div>'
 
 
 def _card(report: Report, number: int, figures: QueueFigures) -> str:
@@ -173,7 +180,7 @@ def _failures(report: Report) -> str:
         return _section("Failures", "No attempt failed in this period.", "")
     dead = sum(q.dead for q in report.queues)
     total = sum(q.failures for q in report.queues)
-    said = f"{count(total)} failed attempts, {count(dead)} dead letters; the most frequent reasons first."
+    said = f"{count(total)} failed attempts, {count(dead)} dead letters; frequent reasons first."
     moments = {each.at for each in report.buckets}
     shown = plots.heat(report) if len(moments) >= _MAP_FROM else ""
     return _section("Failures", said, f"{shown}{_reasons(report.reasons, report)}")
@@ -185,7 +192,8 @@ def _reasons(reasons: Sequence[Reason], report: Report) -> str:
         f"<tr><td><code>{escape(each.error)}</code></td>"
         f"<td>{_queue(each.queue, report)}</td>"
         f'<td class="n">{count(each.count)}</td>{_bar(each.count, most, "bad")}'
-        f'<td class="n">{count(each.messages)}</td><td class="n">{each.last_at:%-d %b %H:%M:%S}</td></tr>'
+        f'<td class="n">{count(each.messages)}</td>'
+        f'<td class="n">{each.last_at:%-d %b %H:%M:%S}</td></tr>'
         for each in reasons[:_MANY_ROWS]
     ]
     head = (
@@ -201,8 +209,10 @@ def _groups(title: str, word: str, groups: Sequence[Group], report: Report) -> s
     most = max(each.finished for each in groups)
     rows = [
         f"<tr><td>{_name(each.name)}</td><td>{_queue(each.queue, report)}</td>"
-        f'<td class="n">{count(each.finished)}</td>{_bar(each.finished, most, _colour_of(each.queue, report))}'
-        f'<td class="n">{duration(each.end_to_end.p50)}</td><td class="n">{duration(each.end_to_end.p99)}</td>'
+        f'<td class="n">{count(each.finished)}</td>'
+        f"{_bar(each.finished, most, _colour_of(each.queue, report))}"
+        f'<td class="n">{duration(each.end_to_end.p50)}</td>'
+        f'<td class="n">{duration(each.end_to_end.p99)}</td>'
         f'<td class="n">{count(each.failures)}</td><td class="n">{count(each.dead)}</td></tr>'
         for each in groups[:_MANY_ROWS]
     ]
@@ -222,7 +232,8 @@ def _table(head: str, rows: list[str], found: int) -> str:
         if found > len(rows)
         else ""
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>{more}'
+    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<div class="scroll"><table>{table}</table></div>{more}'
 
 
 def _bar(part: float, whole: float, class_: str) -> str:
@@ -235,7 +246,7 @@ def _name(name: str | None) -> str:
 
 
 def _queue(queue: str, report: Report) -> str:
-    return f'<span class="chip {_colour_of(queue, report)}" style="display:inline-block"></span> {escape(queue)}'
+    return f'<span class="chip inline {_colour_of(queue, report)}"></span> {escape(queue)}'
 
 
 def _colour_of(queue: str, report: Report) -> str:
@@ -257,7 +268,7 @@ def _section(title: str, said: str, content: str) -> str:
 
 def _footer(report: Report) -> str:
     lines = [
-        f"Made by <code>penstock pipeline analyse</code> on {report.made_at:%-d %B %Y at %H:%M:%S} UTC."
+        f"Made by <code>penstock pipeline analyse</code> {report.made_at:%-d %B %Y, %H:%M:%S} UTC."
     ]
     if report.tables:
         listed = ", ".join(f"<code>{escape(path)}</code>" for path in report.tables.values())

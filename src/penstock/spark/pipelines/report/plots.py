@@ -46,7 +46,7 @@ def throughput(report: Report) -> str:
     bars = []
     for moment, group in moments.items():
         x = across((moment - _start(report)).total_seconds()) + 0.75
-        bars += _stack(group, names, x, width, up, seconds)
+        bars += _stack(group, names, up, x=x, width=width, seconds=seconds)
         bars += _hanging(group, x, width, base, down)
     return svg.canvas(
         WIDTH,
@@ -61,7 +61,13 @@ def throughput(report: Report) -> str:
 
 
 def _stack(
-    group: Sequence[Bucket], names: list[str], x: float, width: float, up: Linear, seconds: float
+    group: Sequence[Bucket],
+    names: list[str],
+    up: Linear,
+    *,
+    x: float,
+    width: float,
+    seconds: float,
 ) -> list[str]:
     bars, below = [], 0.0
     for each in sorted(group, key=lambda b: names.index(b.queue)):
@@ -70,7 +76,7 @@ def _stack(
         rate = each.done / seconds
         top, bottom = up(below + rate), up(below)
         below += rate
-        words = f"{each.queue}: {count(each.done)} done ({count(round(rate, 1))}/s) at {each.at:%H:%M:%S}"
+        words = f"{each.queue}: {count(each.done)} done, {count(rate)}/s at {each.at:%H:%M:%S}"
         number = names.index(each.queue)
         bars.append(
             svg.tag(
@@ -110,7 +116,7 @@ def _hanging(
 
 
 def latency(report: Report, queue: str, number: int) -> str:
-    """End-to-end time of one queue: a band from p50 to p95 and a line for p99, orders of magnitude."""
+    """End-to-end time of one queue: a band from p50 to p95, a line for p99, by magnitudes."""
     height, base = 190.0, 158.0
     width = WIDTH / 2 - 10
     mine = [
@@ -181,7 +187,7 @@ def _ridge(
     for bar in bars:
         left, right = across(bar.low), across(bar.high)
         height = 54 * bar.count / tallest
-        words = f"{figures.queue}: {count(bar.count)} between {duration(bar.low)} and {duration(bar.high)}"
+        words = f"{count(bar.count)} between {duration(bar.low)} and {duration(bar.high)}"
         parts.append(
             svg.tag(
                 "rect",
@@ -313,7 +319,7 @@ def heat(report: Report) -> str:
         attempts = each.done + each.failures
         if not attempts:
             continue
-        words = f"{each.queue} at {each.at:%-d %b %H:%M:%S}: {each.failures} of {attempts} attempts failed"
+        words = f"{each.at:%-d %b %H:%M:%S}: {each.failures} of {attempts} attempts failed"
         x = across((each.at - _start(report)).total_seconds())
         y = row * names.index(each.queue) + 3
         strength = 0.0 if not each.failures else 0.18 + 0.82 * (each.failures / attempts) ** 0.5

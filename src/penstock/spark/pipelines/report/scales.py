@@ -1,5 +1,7 @@
 """From figures to places on a plot, and from places to words on its axes."""
 
+# ruff: noqa: PLR2004 - how many digits are shown
+
 from __future__ import annotations
 
 import math
@@ -101,7 +103,7 @@ def clock(moment: datetime, step: timedelta) -> str:
 def duration(seconds: float | None) -> str:
     """Three digits and a unit: 0.4 ms, 23 ms, 1.2 s, 4 min, 3.5 h."""
     if seconds is None:
-        return "–"
+        return "-"
     for unit, size, above in (
         ("d", _DAY, 2 * _DAY),
         ("h", _HOUR, 2 * _HOUR),
@@ -128,7 +130,7 @@ def count(value: float) -> str:
 
 def share(part: float, whole: float) -> str:
     if whole <= 0:
-        return "–"
+        return "-"
     percent = 100 * part / whole
     if 0 < percent < 0.1:
         return "< 0.1 %"

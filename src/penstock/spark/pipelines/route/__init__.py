@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -11,7 +12,7 @@ from penstock.errors import InvalidSetting
 from penstock.spark.pipelines import database, origin, sink, source, streaming
 from penstock.spark.pipelines.lag import Lag
 from penstock.spark.pipelines.route import failing, functions
-from penstock.spark.pipelines.route.rules import Rule, load, topics_of
+from penstock.spark.pipelines.route.rules import Rule, load_rules, topics_of
 from penstock.spark.pipelines.run import Run, RunOptions, started
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.pipelines.summary import Summary
 
-__all__ = ["Rule", "load", "route"]
+__all__ = ["Rule", "load_rules", "route"]
 
 VIEW = "messages"
 
@@ -58,7 +59,15 @@ def route(
                 f"a rule sends to {', '.join(named & set(wanted))}, which is read here"
             )
         database.ensure_topics(going.url, sorted({dead} | named))
-        work = _Route(going, rules, tables or {}, schema, first_match, dead, max_failures)
+        work = _Route(
+            going,
+            rules,
+            tables=tables or {},
+            schema=schema,
+            first_match=first_match,
+            dead_topic=dead,
+            max_failures=max_failures,
+        )
         name = group or source.default_group("route", going)
         frame = source.stream(going, wanted, group=name, start=start, max_rows=max_rows)
         streaming.each_batch(going, frame, work, lag=Lag(going.url, name))
@@ -80,6 +89,7 @@ class _Route:
         self,
         run: Run,
         rules: Any,
+        *,
         tables: MappingOf[str, str | DataFrame],
         schema: str | None,
         first_match: bool,
@@ -146,7 +156,7 @@ class _Route:
         found = frame.sparkSession.sql(str(self._rules))
         if "topic" not in found.columns or "value" not in found.columns:
             raise InvalidSetting(
-                "the query must yield topic and value; key, headers, priority and offset if there are some"
+                "the query must yield topic and value; and offset, key, headers … if you like"
             )
         return found
 
@@ -161,10 +171,7 @@ class _Route:
                     if rule.where is None
                     else left.where(f"not coalesce({rule.where}, false)")
                 )
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.unionByName(part)
-        return whole
+        return functools.reduce(lambda one, other: one.unionByName(other), parts)
 
     def _dead_letters(self, frame: DataFrame, reasons: dict[int, str]) -> DataFrame:
         """The messages as they came, with the reason and their origin in the headers."""
@@ -207,12 +214,13 @@ class _Route:
 
 
 def _faults(bad: DataFrame) -> dict[int, str]:
-    """Rows that were computed but can't be published; those of a query without offset have no origin."""
+    """Rows that can't be published; without offset a query's row does not tell its origin."""
     if "offset" not in bad.columns:
         first = bad.select("_reason").first()
         if first is not None:
             raise InvalidSetting(
-                f"a row of the query can't be published: {first[0]}\nSelect offset too, and such rows become dead letters."
+                f"a row of the query can't be published: {first[0]}\n"
+                "Select offset too, and such rows become dead letters."
             )
         return {}
     return {row["offset"]: row["_reason"] for row in bad.select("offset", "_reason").collect()}

@@ -62,8 +62,8 @@ def find(frame: DataFrame, apply: Callable[[DataFrame], DataFrame], most: int) -
             found[part[0]] = first_words(problem)
             if len(found) > most:
                 raise PipelineFailed(
-                    f"more than {most} messages of one batch fail, the last with: {found[part[0]]}\n"
-                    "Mend the rules, or allow more with max_failures; nothing of the batch was sent."
+                    f"more than {most} messages of one batch fail: {found[part[0]]}\n"
+                    "Mend the rules, or allow more with max_failures; nothing of it was sent."
                 )
         else:
             middle = len(part) // 2

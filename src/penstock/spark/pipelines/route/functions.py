@@ -1,4 +1,4 @@
-"""Routing by a Python function, run by executors: message in, messages out, an error for one alone."""
+"""Routing by a Python function, on executors: a message in, any number of messages out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def outcome(function: Function, row: dict[str, Any]) -> list[dict[str, Any]]:
             "headers": json.loads(row["headers"]) if row["headers"] else {},
         }
         return [_made(row, each) for each in _listed(function(message))]
-    except Exception as problem:
+    # Whatever a user's function raises concerns its message alone.
+    except Exception as problem:  # noqa: BLE001
         return [{"offset": row["offset"], "_reason": f"{type(problem).__name__}: {problem}"}]
 
 

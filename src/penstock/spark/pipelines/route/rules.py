@@ -94,7 +94,7 @@ def _is_made(found: Column) -> bool:
     return any(word in shown for word in ("struct(", "map(", "array(", "named_struct("))
 
 
-def load(path: str | Path) -> list[Rule]:
+def load_rules(path: str | Path) -> list[Rule]:
     """Rules of a TOML or JSON file: a list named `rule` of tables with the fields of Rule."""
     text = Path(path).read_text()
     try:
