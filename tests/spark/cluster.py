@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,10 +65,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
     except psutil.NoSuchProcess:
         family = []
     for each in family:
-        try:
+        with suppress(psutil.NoSuchProcess):
             each.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            pass
     process.wait()
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from penstock.spark import java
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def pretend(folder: Path, version: str) -> Path:

@@ -136,8 +136,7 @@ def test_missing_rights(database: Database, db: Any) -> None:
         ):
             plan(database, subscribe="orders", user="analyst")
         with pytest.raises(errors.PermissionDenied):
-            source = PenstockDataSource({"url": database.dsn, "user": "analyst", "topic": "orders"})
-            source.writer(structure("value string"), False)
+            plan_write(database, "value string", user="analyst", topic="orders")
         db.execute("select penstock.create_reader('for analysts', 'orders')")
         assert plan(database, subscribe="orders", user="analyst").partitions()
     finally:
@@ -150,7 +149,8 @@ def test_database_without_the_engine_or_with_another_version(
     with pytest.raises(errors.NotInstalled, match="penstock init"):
         plan(empty_database, subscribe="orders")
     db.execute(
-        "create or replace function penstock.schema_version() returns int language sql as 'select 99'"
+        "create or replace function penstock.schema_version() returns int "
+        "language sql as 'select 99'"
     )
     with pytest.raises(errors.WrongSchemaVersion, match="has version 99"):
         plan(database, subscribe="orders")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from penstock.spark.stream import PenstockStreamReader
     from tests.fixtures.databases import Connect, Database
-    from tests.fixtures.proxy import Proxy
 
     Stream = Callable[..., PenstockStreamReader]
 

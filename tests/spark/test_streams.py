@@ -100,14 +100,14 @@ def test_running_stream_is_woken_and_stops(jobs: Jobs, db: Any) -> None:
 
 
 def test_stream_may_lose_tasks_after_they_have_staged(jobs: Jobs, db: Any) -> None:
-    """A task fails after its rows were copied: nothing of the batch is published, then all of it."""
+    """A task fails after its rows were copied: nothing of the batch is published, then all."""
     from pyspark.sql.functions import udf
 
     publish(db, "orders", *range(8))
     broken = jobs.folder / "broken"
     broken.touch()
 
-    def check(value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - Spark would read them
+    def check(value):  # type: ignore[no-untyped-def]  # Spark would read types
         if value == "7" and broken.exists():
             raise RuntimeError("the last row")
         return value

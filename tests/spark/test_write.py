@@ -127,7 +127,8 @@ def test_rows_of_a_partition_keep_their_order(jobs: Jobs, db: psycopg.Connection
 
 def test_a_read_can_be_written_as_it_is(jobs: Jobs, db: psycopg.Connection[Any]) -> None:
     db.execute(
-        """select penstock.publish_message('orders', '{"n": 1}', key => 'k', headers => '{"a": 1}')"""
+        "select penstock.publish_message('orders', %s, key => 'k', headers => %s)",
+        ('{"n": 1}', '{"a": 1}'),
     )
     jobs.write(jobs.read(subscribe="orders"), topic="parcels")
     assert db.execute(LOG + " where topic = 'parcels'").fetchall() == [

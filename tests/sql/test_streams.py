@@ -53,7 +53,8 @@ class Stream:
     def _piece(self, start: Any, end: Any, low: int, high: int) -> list[Any]:
         to = end.get("to", end)
         rows = self.db.execute(
-            "select id, payload from penstock.log l where topic_id = any (%s) and id > %s and id <= %s "
+            "select id, payload from penstock.log where topic_id = any (%s) "
+            "and id > %s and id <= %s "
             "and not pg_visible_in_snapshot(xid, %s::pg_snapshot) "
             "and pg_visible_in_snapshot(xid, %s::pg_snapshot)",
             (self.ids, low, high, start["snap"], to["snap"]),
@@ -421,7 +422,7 @@ def test_receipts_are_streamed_by_transaction(db: Session) -> None:
         seen.append(sorted(batch))
         at = end
     assert [len(each) for each in seen] == [6, 4]
-    assert sorted(sum(seen, [])) == list(range(1, 11))
+    assert sorted(each for batch in seen for each in batch) == list(range(1, 11))
 
 
 def test_history_is_kept_for_a_stream_of_receipts(db: Session) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
-from penstock.spark import reading, tables, task_tables
+from penstock.spark import reading, tables
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log
 from penstock.spark.offsets import Window
@@ -68,13 +68,3 @@ class TableReader(PenstockReader):
     def _tasks(self, database: Database) -> Sequence[InputPartition]:
         queries = tables.queries(database, self._options, self._schema)
         return [reading.Task(query) for query in queries] or [reading.Task("")]
-
-
-class TaskTableReader(PenstockReader):
-    """A planned batch read of a task store."""
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return task_tables.pieces(self._info, self._options, self._schema)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return task_tables.run(self._info, partition, self._schema)

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from adbc_driver_manager import dbapi as manager
-from adbc_driver_postgresql import dbapi as adbc
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from penstock.errors import INSTALL_ADVICE, DatabaseUnavailable, refusal, translate
@@ -51,6 +49,11 @@ def conninfo(url: str | None, user: str | None, password: str | None) -> str:
         raise InvalidOption(
             "option url can't be read: it looks like postgresql://user@host:5432/database"
         ) from None
+
+
+def is_mysql(url: str) -> bool:
+    """Whether a url names a task store on MySQL or MariaDB."""
+    return url.partition(":")[0].partition("+")[0].lower() in {"mysql", "mariadb"}
 
 
 class Database:
@@ -111,6 +114,9 @@ def _is_hopeless(problem: psycopg.Error) -> bool:
 @contextmanager
 def bulk(info: str) -> Iterator[Any]:
     """An ADBC connection for one task, in a transaction; its errors are Penstock's."""
+    # Imported where it is used: Spark commits every batch in a new process, which needs none of it.
+    from adbc_driver_manager import dbapi as manager  # noqa: PLC0415
+
     try:
         conn = _bulk_connection(info)
         try:
@@ -122,11 +128,13 @@ def bulk(info: str) -> Iterator[Any]:
 
 
 def _bulk_connection(info: str) -> Any:
+    from adbc_driver_postgresql import dbapi as adbc  # noqa: PLC0415
+
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
             return adbc.connect(info)
-        except manager.OperationalError:
+        except adbc.OperationalError:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(_PAUSE_SECONDS)

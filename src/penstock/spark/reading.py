@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from psycopg import sql
 from pyspark.sql.datasource import InputPartition
 
@@ -187,7 +186,7 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_list(wanted):
         return _kafka_headers(array, wanted)
     if pa.types.is_timestamp(wanted) and array.type.tz is None:
-        return pc.assume_timezone(array.cast(pa.timestamp("us")), "UTC")
+        return array.cast(pa.timestamp("us")).cast(wanted)
     return array.cast(wanted)
 
 

@@ -1,4 +1,8 @@
-"""The data source `penstock`: what Spark asks for when a job names the format."""
+"""The data source `penstock`: what Spark asks for when a job names the format.
+
+Spark starts a process for each question it has, so readers and writers are imported by the methods
+that make them: what a process does not use, it does not wait for.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
-from penstock.spark import columns, task_tables
-from penstock.spark.batch import PenstockReader, TableReader, TaskTableReader
-from penstock.spark.connecting import Database, conninfo
+from penstock.spark import columns
+from penstock.spark.connecting import Database, conninfo, is_mysql
 from penstock.spark.errors import InvalidOption
 from penstock.spark.log import Log
 from penstock.spark.options import ReadOptions, read_options, shape_options, write_options
-from penstock.spark.sink import PenstockStreamWriter, PenstockWriter
-from penstock.spark.stream import PenstockStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -49,7 +50,11 @@ class PenstockDataSource(DataSource):
         columns.check(options.entity, schema)
         info = self._conninfo(tasks=options.entity in _TASKS)
         if options.entity in _TASKS:
+            from penstock.spark.task_tables import TaskTableReader  # noqa: PLC0415
+
             return TaskTableReader(info, options, schema)
+        from penstock.spark.batch import PenstockReader, TableReader  # noqa: PLC0415
+
         self._look(info, options)
         kind = PenstockReader if options.entity in _LOGS else TableReader
         return kind(info, options, schema)
@@ -59,24 +64,30 @@ class PenstockDataSource(DataSource):
         columns.check(options.entity, schema)
         info = self._conninfo()
         self._look(info, options)
+        from penstock.spark.stream import PenstockStreamReader  # noqa: PLC0415
+
         return PenstockStreamReader(info, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
         if overwrite:
             raise InvalidOption("a topic is a log and can't be overwritten: use mode('append')")
+        from penstock.spark.sink import PenstockWriter  # noqa: PLC0415
+
         return PenstockWriter(self._conninfo(), write_options(self.options), schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001,N802
         if overwrite:
             raise InvalidOption(
-                "a topic is a log and can't be overwritten: use outputMode('append'), or foreachBatch "
-                "with txnAppId and txnVersion"
+                "a topic is a log and can't be overwritten: use outputMode('append'), "
+                "or foreachBatch with txnAppId and txnVersion"
             )
+        from penstock.spark.sink import PenstockStreamWriter  # noqa: PLC0415
+
         return PenstockStreamWriter(self._conninfo(), write_options(self.options), schema)
 
     def _conninfo(self, *, tasks: bool = False) -> str:
         url = self.options.get("url")
-        if tasks and url and task_tables.is_mysql(url):
+        if tasks and url and is_mysql(url):
             return str(url)
         return conninfo(url, self.options.get("user"), self.options.get("password"))
 

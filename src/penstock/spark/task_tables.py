@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from psycopg import sql
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.spark import columns, reading
-from penstock.spark.connecting import Database
+from penstock.spark.connecting import Database, is_mysql
 from penstock.tasks.options import Tables
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ class Range(InputPartition):
 
     query: str
     parameters: tuple[Any, ...] = ()
-
-
-def is_mysql(info: str) -> bool:
-    return info.partition(":")[0].partition("+")[0].lower() in {"mysql", "mariadb"}
 
 
 def _table(options: ReadOptions) -> str:
@@ -145,3 +141,18 @@ async def _mysql_rows(info: str, query: str, parameters: tuple[Any, ...]) -> lis
         return await database.directly(lambda session, _try: session.rows(query, named))
     finally:
         await database.close()
+
+
+class TaskTableReader(DataSourceReader):
+    """A planned batch read of a task store."""
+
+    def __init__(self, info: str, options: ReadOptions, schema: StructType) -> None:
+        self._info = info
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return pieces(self._info, self._options, self._schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return run(self._info, partition, self._schema)
