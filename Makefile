@@ -10,7 +10,7 @@ JOBS   ?= 3
 PYTEST ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
-GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/sqs_model.py tools/sqs_compatibility.py
+GENERATORS := tools/spark_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/sqs_model.py tools/sqs_compatibility.py
 CHECKED    := $(wildcard src bench tests tools examples)
 
 .DEFAULT_GOAL := help
@@ -30,7 +30,7 @@ $(BIN)/python:
 
 $(READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing Penstock and its tools (the first time takes a minute)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,metrics,tracing]' --constraint constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,metrics,spark,tracing]' --constraint constraints.txt
 	@touch $@
 
 $(BENCH): $(READY)
@@ -58,7 +58,7 @@ generated: $(READY)
 
 pytest: $(READY)
 	@sh tools/debian_packages.sh
-	@$(BIN)/pytest -q -n $(JOBS) $(PYTEST)
+	@$(BIN)/pytest -q -n $(JOBS) --dist loadgroup $(PYTEST)
 
 prove: $(READY)  ## longer programmes: a deeper state machine, planted mutations
 	@$(BIN)/pytest -q -m prove --timeout 1800 $(PYTEST)

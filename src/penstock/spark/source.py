@@ -83,7 +83,10 @@ class PenstockDataSource(DataSource):
             )
         from penstock.spark.sink import PenstockStreamWriter  # noqa: PLC0415
 
-        return PenstockStreamWriter(self._conninfo(), write_options(self.options), schema)
+        options = write_options(self.options)
+        if options.app_id is not None:
+            raise InvalidOption("a stream numbers its batches itself: leave out txnAppId")
+        return PenstockStreamWriter(self._conninfo(), options, schema)
 
     def _conninfo(self, *, tasks: bool = False) -> str:
         url = self.options.get("url")
