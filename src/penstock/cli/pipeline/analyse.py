@@ -40,7 +40,12 @@ def analyse(
     ] = "What became of the messages",
     report: Annotated[
         str | None,
-        typer.Option("--report", metavar="FILE", show_default="report.html in the folder"),
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Where the report goes.",
+            show_default="report.html in the folder",
+        ),
     ] = None,
     group: Group = None,
     start: Start = "earliest",

@@ -29,7 +29,12 @@ def ingest(
     topic: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic to publish to.")],
     format: Annotated[
         str | None,
-        typer.Option("--format", metavar="json|csv|parquet", show_default="by the file's ending"),
+        typer.Option(
+            "--format",
+            metavar="json|csv|parquet",
+            help="The files' format.",
+            show_default="by the file's ending",
+        ),
     ] = None,
     table: Annotated[
         bool, typer.Option("--table", help="The sources are tables that Spark knows.")
@@ -64,7 +69,9 @@ def ingest(
     ] = [],  # noqa: B006
     rejects: Annotated[
         str | None,
-        typer.Option("--rejects", metavar="FOLDER", show_default="in the state", help="Bad rows."),
+        typer.Option(
+            "--rejects", metavar="FOLDER", show_default="in the state", help="Where bad rows go."
+        ),
     ] = None,
     files_per_batch: Annotated[
         int, typer.Option("--files-per-batch", min=1, help="At most so many files at once.")

@@ -30,7 +30,13 @@ def pgmq(
     *,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name in pgmq.")],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="TOPIC", show_default="the queue's name")
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TOPIC",
+            help="The topic to publish to.",
+            show_default="the queue's name",
+        ),
     ] = None,
     source: Annotated[
         str | None,
@@ -58,7 +64,12 @@ def kafka(
     to: To,
     format: Annotated[
         str | None,
-        typer.Option("--format", metavar="json|csv|parquet", show_default="by the file's ending"),
+        typer.Option(
+            "--format",
+            metavar="json|csv|parquet",
+            help="The files' format.",
+            show_default="by the file's ending",
+        ),
     ] = None,
     base64: Annotated[
         bool, typer.Option("--base64", help="Key and value are base64 in the files.")

@@ -59,7 +59,12 @@ def route(
     ] = False,
     dead_letters: Annotated[
         str | None,
-        typer.Option("--dead-letters", metavar="TOPIC", show_default="the first topic + .dead"),
+        typer.Option(
+            "--dead-letters",
+            metavar="TOPIC",
+            help="Where messages that fail go.",
+            show_default="the first topic + .dead",
+        ),
     ] = None,
     max_failures: Annotated[
         int, typer.Option("--max-failures", min=0, help="More in one batch stop the run.")

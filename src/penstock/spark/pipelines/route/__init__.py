@@ -162,7 +162,8 @@ class _Route:
 
     def _ruled(self, frame: DataFrame) -> DataFrame:
         frame.createOrReplaceTempView(VIEW)
-        parts, left = [], frame
+        parts: list[DataFrame] = []
+        left = frame
         for rule in self._rules:
             parts.append(rule.apply(left))
             if self._first_match:
