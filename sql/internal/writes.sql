@@ -4,15 +4,16 @@ language sql stable as $$
     select exists (select from penstock_data.writes w where w.write_id = p_write_id and w.batch_id >= p_batch_id)
 $$;
 
--- Say what is wrong with staged rows, and that all of them are there.
+-- Say what is wrong with staged rows, and that all of them are there.  Returns whether some name a topic of their own.
 create or replace function penstock_data.check_stage(p_stage_id bigint, p_parts bigint[], p_count bigint, p_topic text, p_now timestamptz)
-returns void
+returns boolean
 language plpgsql set synchronize_seqscans = off as $$
 declare
     v_table  text := penstock_data.stage_table(p_stage_id);
     v_most   int := (select s.max_payload_bytes from penstock_data.settings s);
     v_found  bigint;
     v_faulty bigint;
+    v_topics bigint;
     v_row    record;
     c_faulty constant text := 's.payload is null or s.topic is null and $2 is null
         or pg_column_size(s.payload) + coalesce(pg_column_size(s.headers), 0) > $3
@@ -20,8 +21,8 @@ declare
         or octet_length(s.key) > 1024 or octet_length(s.correlation_id) > 1024 or octet_length(s.tenant_id) > 1024
         or s.deliver_after > $4 + interval ''10 years'' or s.expires_at <= greatest($4, s.deliver_after)';
 begin
-    execute format('select count(*), count(*) filter (where %s) from %s s where s.part = any ($1)', c_faulty, v_table)
-    into v_found, v_faulty using p_parts, p_topic, v_most, p_now;
+    execute format('select count(*), count(*) filter (where %s), count(s.topic) from %s s where s.part = any ($1)', c_faulty, v_table)
+    into v_found, v_faulty, v_topics using p_parts, p_topic, v_most, p_now;
     if v_found <> p_count then
         perform penstock_data.fail('PS017', format('%s rows were staged, %s are there', p_count, v_found));
     end if;
@@ -32,6 +33,7 @@ begin
             v_row.expires_at, null, v_row.correlation_id, v_row.tenant_id, v_most, p_now);
         perform penstock_data.fail('PS005', 'a row names no topic, and the write has none for all');
     end if;
+    return v_topics > 0;
 end
 $$;
 
@@ -76,15 +78,16 @@ create or replace function penstock_data.publish_parts(p_stage_id bigint, p_part
 language plpgsql set synchronize_seqscans = off as $$
 declare
     v_now    timestamptz := penstock_data.clock();
-    v_topics text[];
+    v_topics text[] := array[p_topic];
     v_topic  text;
 begin
     perform penstock_data.check_incarnation();
-    perform penstock_data.check_stage(p_stage_id, p_parts, p_count, p_topic, v_now);
-    execute format('select array_agg(distinct coalesce(s.topic, $2) order by coalesce(s.topic, $2)) from %s s where s.part = any ($1)',
-        penstock_data.stage_table(p_stage_id))
-    into v_topics using p_parts, p_topic;
-    foreach v_topic in array coalesce(v_topics, '{}') loop
+    if penstock_data.check_stage(p_stage_id, p_parts, p_count, p_topic, v_now) then
+        execute format('select array_agg(distinct coalesce(s.topic, $2) order by coalesce(s.topic, $2)) from %s s where s.part = any ($1)',
+            penstock_data.stage_table(p_stage_id))
+        into v_topics using p_parts, p_topic;
+    end if;
+    foreach v_topic in array case when p_count > 0 then v_topics else '{}' end loop
         perform penstock_data.publish_staged(p_stage_id, p_parts, v_topic, p_topic, cardinality(v_topics) = 1, v_now);
     end loop;
 end

@@ -24,6 +24,7 @@ FEW = 8
 _PROMISE = re.compile(r"# → (.+)$")
 
 
+@pytest.mark.timeout(360)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None:
     url = f"postgresql://penstock@127.0.0.1:{database.server.port}/{database.name}"
@@ -34,7 +35,7 @@ def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None
         check=False,
         cwd=ROOT,
         env={**os.environ, "PENSTOCK_DSN": url},
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     kept = iter(done.stdout.splitlines())

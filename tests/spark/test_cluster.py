@@ -18,7 +18,8 @@ SUITES = ["test_smoke.py", "test_write.py", "test_batch_read.py", "test_streams.
 
 def run(files: list[str], *words: str) -> None:
     """Run tests of this folder elsewhere."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "600"]
+    command += words
     done = subprocess.run(
         [*command, *(str(HERE / file) for file in files)],
         capture_output=True,
@@ -30,11 +31,13 @@ def run(files: list[str], *words: str) -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
+@pytest.mark.timeout(700)
 def test_smoke_on_a_cluster(tmp_path: Path) -> None:
     with standalone(tmp_path) as master:
         run(SMOKE, "--spark-master", master)
 
 
+@pytest.mark.timeout(700)
 def test_smoke_through_connect(tmp_path: Path) -> None:
     with connect_server(tmp_path) as remote:
         run(SMOKE, "--spark-remote", remote)
@@ -44,11 +47,11 @@ def test_smoke_through_connect(tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_suites_on_a_cluster(tmp_path: Path) -> None:
     with standalone(tmp_path) as master:
-        run(SUITES, "--spark-master", master, "--timeout", "600")
+        run(SUITES, "--spark-master", master)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
 def test_suites_through_connect(tmp_path: Path) -> None:
     with connect_server(tmp_path) as remote:
-        run(SUITES, "--spark-remote", remote, "--timeout", "600")
+        run(SUITES, "--spark-remote", remote)

@@ -78,7 +78,7 @@ class _Writer:
             database.close()
 
     def _stage(self, write_id: str, batch: int, rows: Iterator[pa.RecordBatch]) -> Staged:
-        """Copy a task's rows into the stage; at least once publishes them at once."""
+        """Copy a task's rows into the stage; the driver publishes them."""
         first = next((each for each in rows if each.num_rows), None)
         if first is None:
             return Staged(write_id, None, 0)
@@ -89,18 +89,29 @@ class _Writer:
             conn.commit()
             if is_written:
                 return Staged(write_id, None, 0)
-            count = cursor.adbc_ingest(
-                stage.partition(".")[2],
-                self._reader(first, rows, part),
-                mode="append",
-                db_schema_name=stage.partition(".")[0],
-            )
-            if not self._options.exactly_once:
-                topic = self._options.topic
-                cursor.execute(_PUBLISH, [write_id, batch, part, count, topic, self._alone])
-                cursor.fetchall()
+            count = self._copy(cursor, stage, part, first, rows)
             conn.commit()
             return Staged(write_id, part, count)
+
+    def _publish_at_once(self, rows: Iterator[pa.RecordBatch]) -> Staged:
+        """At least once: stage and publish in one transaction of the task's own."""
+        write_id = f"task {uuid.uuid4()}"
+        first = next((each for each in rows if each.num_rows), None)
+        if first is not None:
+            with bulk(self._info) as conn, conn.cursor() as cursor:
+                cursor.execute(_OPEN, [write_id, 0, True])
+                stage, part, _is_written = cursor.fetchone()
+                count = self._copy(cursor, stage, part, first, rows)
+                cursor.execute(_PUBLISH, [write_id, 0, part, count, self._options.topic, True])
+                cursor.fetchall()
+                conn.commit()
+        return Staged(write_id, None, 0)
+
+    def _copy(self, cursor: Any, stage: str, part: int, first: pa.RecordBatch, rest: Any) -> int:
+        schema, _, table = stage.partition(".")
+        reader = self._reader(first, rest, part)
+        copied: int = cursor.adbc_ingest(table, reader, mode="append", db_schema_name=schema)
+        return copied
 
     def _reader(
         self, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch], part: int
@@ -126,7 +137,7 @@ class _Writer:
             "alone": self._alone,
             "keep": keep,
         }
-        self._run(_COMMIT if self._options.exactly_once else _ABORT, asked)
+        self._run(_COMMIT, asked)
 
     def _give_up(self, write_id: str, batch: int) -> None:
         self._run(_ABORT, {"write": write_id, "batch": batch, "alone": self._alone})
@@ -155,6 +166,8 @@ class PenstockWriter(DataSourceArrowWriter, _Writer):
         self._batch = options.version or 0
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return self._publish_at_once(iterator)
         return self._stage(self._write_id, self._batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -174,6 +187,8 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter, _Writer):
         _Writer.__init__(self, info, options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        if not self._options.exactly_once:
+            return self._publish_at_once(iterator)
         query, batch = _whose_batch()
         return self._stage(f"query {query}", batch, iterator)
 
