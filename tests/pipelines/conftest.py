@@ -1,4 +1,4 @@
-"""One Spark for all pipelines, the same as the data source's tests use, and a shop to run them on."""
+"""One Spark for all pipelines, that of the data source's tests, and a shop to run them on."""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ class Shop:
 
     def messages(self, topic: str) -> list[dict[str, Any]]:
         rows = self.db.execute(
-            "select key, payload, headers, priority, tenant_id from penstock.log where topic = %s order by id",
+            "select key, payload, headers, priority, tenant_id from penstock.log "
+            "where topic = %s order by id",
             (topic,),
         )
         names = ("key", "payload", "headers", "priority", "tenant_id")

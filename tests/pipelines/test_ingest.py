@@ -46,9 +46,15 @@ def test_json_lines_are_mapped_and_read_once(shop: Shop):
     done = shop(ingest, str(inbox), "orders", mapping=mapping, rejects=shop.folder / "bad")
     assert (done.rows, done.rejected) == (2, 1)
     assert shop.messages("orders") == [
-        {"key": "ada", "payload": {"n": 1, "who": "ada", "rush": True}, "headers": {"length": 3}, "priority": 9, "tenant_id": "ADA"},
-        {"key": "bob", "payload": {"n": 2, "who": "bob", "rush": False}, "headers": {"length": 3}, "priority": 0, "tenant_id": "BOB"},
-    ]  # fmt: skip
+        {
+            "key": name,
+            "payload": {"n": n, "who": name, "rush": rush},
+            "headers": {"length": 3},
+            "priority": 9 if rush else 0,
+            "tenant_id": name.upper(),
+        }
+        for n, name, rush in ((1, "ada", True), (2, "bob", False))
+    ]
     [(row, reason)] = rejected(shop.folder / "bad").items()
     assert row == "{broken"
     assert "not JSON" in reason
@@ -115,11 +121,13 @@ def test_a_table_of_spark_is_published_once(shop: Shop):
 
 
 def test_mistakes_are_named_before_anything_is_published(shop: Shop):
-    (shop.folder / "a.jsonl").write_text(lines({"n": 1}))
+    inbox = shop.folder / "inbox"
+    inbox.mkdir()
+    (inbox / "a.jsonl").write_text(lines({"n": 1}))
     with pytest.raises(InvalidSetting, match="no file or folder"):
         shop(ingest, str(shop.folder / "nowhere"), "orders")
     with pytest.raises(InvalidSetting, match="one of json, csv, parquet"):
-        shop(ingest, str(shop.folder), "orders", format="xml")
+        shop(ingest, str(inbox), "orders", format="xml")
     with pytest.raises(InvalidSetting, match=r"(?s)does not fit the data.*The columns are: n"):
-        shop(ingest, str(shop.folder), "orders", mapping=Mapping(key="whom"))
+        shop(ingest, str(inbox), "orders", mapping=Mapping(key="whom"))
     assert shop.messages("orders") == []

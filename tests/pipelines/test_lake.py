@@ -1,4 +1,4 @@
-"""Tables of files: a batch counts once, readers see whole batches, small files become large ones."""
+"""Tables of files: a batch counts once, readers see whole batches, small files are joined."""
 
 from __future__ import annotations
 

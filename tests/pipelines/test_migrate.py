@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,14 +12,19 @@ import pytest
 from penstock.errors import InvalidSetting
 from penstock.spark.pipelines import migrate_kafka, migrate_pgmq, migrate_sqs, migrate_tasks
 from penstock.tasks import NewTask, open_store
+from tests.fixtures.patience import eventually_sync
+from tests.sqs.running import running
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.pipelines.shop import Shop
 
 PGMQ = """
     create schema pgmq;
     create table pgmq.q_mail (msg_id bigint primary key, read_ct int not null default 0,
-        enqueued_at timestamptz not null default now(), vt timestamptz not null, message jsonb, headers jsonb);
+        enqueued_at timestamptz not null default now(), vt timestamptz not null,
+        message jsonb, headers jsonb);
     insert into pgmq.q_mail (msg_id, vt, message, headers) values
         (1, now() - interval '1 hour', '{"n": 1}', '{"h": "x"}'),
         (2, now() + interval '1 hour', '{"n": 2}', null)"""
@@ -44,12 +50,18 @@ def test_pgmq(shop: Shop):
 
 
 def test_files_with_kafkas_columns(shop: Shop):
+    common = {"topic": "t", "partition": 0, "timestamp": 1700000000000}
     records = [
-        {"topic": "t", "partition": 0, "offset": 5, "key": "a", "value": '{"n": 1}', "timestamp": 1700000000000,
-         "headers": [{"key": "h", "value": "x"}]},
-        {"topic": "t", "partition": 1, "offset": 6, "key": None, "value": "plain", "timestamp": 1700000000001, "headers": []},
-        {"topic": "t", "partition": 1, "offset": 7, "key": "c", "value": None, "timestamp": 1700000000002},
-    ]  # fmt: skip
+        {
+            **common,
+            "offset": 5,
+            "key": "a",
+            "value": '{"n": 1}',
+            "headers": [{"key": "h", "value": "x"}],
+        },
+        {**common, "offset": 6, "key": None, "value": "plain", "headers": []},
+        {**common, "offset": 7, "key": "c", "value": None},
+    ]
     (shop.folder / "k.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
     for rows in (3, 0):
         assert shop(migrate_kafka, str(shop.folder / "k.jsonl"), "moved").rows == rows
@@ -65,45 +77,32 @@ def test_files_with_kafkas_columns(shop: Shop):
     }  # fmt: skip
 
 
-class ForgetfulSqs:
-    """SQS's side of the protocol, kept in memory: a message that was not deleted comes again."""
+def test_sqs_messages_that_come_again_are_published_once(shop: Shop, tmp_path: Path):
+    with running(shop.url, tmp_path) as door:
+        client = door.boto3()
+        url = client.create_queue(QueueName="old")["QueueUrl"]
+        for n in range(3):
+            client.send_message(QueueUrl=url, MessageBody=json.dumps({"n": n}))
+        # Nothing is deleted, and a second later all come again.
+        lease = timedelta(seconds=1)
+        assert shop(migrate_sqs, url, "moved", client=client, keep=True, lease=lease).rows == 3
+        client.send_message(QueueUrl=url, MessageBody="plain text")
 
-    def __init__(self, bodies: list[str]) -> None:
-        self.waiting = {str(n): body for n, body in enumerate(bodies)}
-        self.deaf = False
-        self._turn = 0
+        def moved() -> bool:
+            shop(migrate_sqs, url, "moved", client=client)
+            return not _waiting(client, url)
 
-    def receive_message(self, **_asked: Any) -> dict[str, Any]:
-        self._turn += 1
-        if self._turn % 2 == 0:
-            return {}
-        return {
-            "Messages": [
-                {
-                    "MessageId": number,
-                    "ReceiptHandle": number,
-                    "Body": body,
-                    "Attributes": {"MessageGroupId": "g"},
-                }
-                for number, body in list(self.waiting.items())[:10]
-            ]
-        }
-
-    def delete_message_batch(self, *, Entries: list[dict[str, str]], **_asked: Any) -> None:  # noqa: N803 - SQS's names
-        for each in () if self.deaf else Entries:
-            self.waiting.pop(each["ReceiptHandle"], None)
+        eventually_sync(moved)
+    bodies = [each["payload"] for each in shop.messages("moved")]
+    assert sorted(map(str, bodies)) == ["plain text", "{'n': 0}", "{'n': 1}", "{'n': 2}"]
+    assert shop.messages("moved")[0]["headers"]["original_topic"] == "sqs"
 
 
-def test_sqs_messages_that_come_again_are_published_once(shop: Shop):
-    queue = ForgetfulSqs([json.dumps({"n": n}) for n in range(3)])
-    queue.deaf = True
-    assert shop(migrate_sqs, "http://queue", "moved", client=queue).rows == 3
-    queue.deaf = False
-    queue.waiting["9"] = json.dumps({"n": 9})
-    assert shop(migrate_sqs, "http://queue", "moved", client=queue).rows == 1
-    assert shop.numbers("moved") == [0, 1, 2, 9]
-    assert queue.waiting == {}
-    assert shop.messages("moved")[0]["headers"]["original_id"] == "0"
+def _waiting(client: Any, url: str) -> bool:
+    """Is anything left in the queue, be it visible or not?"""
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return any(int(count) for count in found.values())
 
 
 async def test_open_tasks_become_messages(shop: Shop):
@@ -127,7 +126,8 @@ def test_a_message_that_cannot_be_published_is_named(shop: Shop):
     shop.db.execute(PGMQ.replace("'{\"n\": 2}'", "null"))
     assert isinstance(shop.db, psycopg.Connection)
     shop.db.execute(
-        "update pgmq.q_mail set headers = jsonb_build_object('x-pgmq-group', repeat('k', 2000)) where msg_id = 1"
+        "update pgmq.q_mail set headers = jsonb_build_object('x-pgmq-group', repeat('k', 2000)) "
+        "where msg_id = 1"
     )
     with pytest.raises(
         Exception, match="message 1 can't be published: key has more than 1024 bytes"

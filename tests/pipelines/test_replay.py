@@ -59,7 +59,8 @@ def test_the_log_goes_to_one_queue_alone(shop: Shop):
         shop.db.execute("select penstock.create_queue(%s, 'orders')", (queue,))
     shop(replay, log="orders", to_queue="one", key="k1", state=shop.folder / "q")
     shop(replay, log="orders", to_queue="one", key="k1", state=shop.folder / "q")
-    claim = "select payload ->> 'n', headers -> 'original_id' is not null from penstock.consume_messages_batch(%s, 't', 9, 99)"
+    claim = """select payload ->> 'n', headers -> 'original_id' is not null
+        from penstock.consume_messages_batch(%s, 't', 9, 99)"""
     assert sorted(shop.db.execute(claim, ("one",))) == [
         ("1", True),
         ("10", True),

@@ -70,7 +70,7 @@ def test_a_query_joins_a_static_table(shop: Shop):
     (shop.folder / "customers.csv").write_text("id,country\nada,GB\nbob,DE\n")
     shop.publish("in", [{"n": 1}, {"n": 2}, {"n": 3}], keys=["ada", "bob", "cy"])
     query = """select m.offset, 'out' as topic, m.key,
-        to_json(named_struct('n', variant_get(payload, '$.n', 'int'), 'country', c.country)) as value
+        to_json(struct(variant_get(payload, '$.n', 'int') as n, c.country as country)) as value
         from messages m join customers c on c.id = m.key"""
     shop(route, "in", query, tables={"customers": str(shop.folder / "customers.csv")})
     assert [each["payload"] for each in shop.messages("out")] == [

@@ -26,7 +26,7 @@ def test_duplicates_are_dropped_within_and_between_runs(shop: Shop):
 def test_windows_are_counted_once(shop: Shop):
     def at(minutes: int) -> None:
         shop.db.execute(
-            "update penstock_data.messages set published_at = '2026-01-01T00:00Z'::timestamptz + %s "
+            "update penstock_data.messages set published_at = '2026-01-01Z'::timestamptz + %s "
             "where published_at > '2026-01-02'",
             (timedelta(minutes=minutes),),
         )

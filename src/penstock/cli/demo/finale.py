@@ -18,6 +18,13 @@ from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import Script
 
 MISSING = "pip install 'penstock[spark]' adds a last act: an archive and a report"
+# A run of seconds is over before what Java's compilers do at length pays.
+_SHORT = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
 _NEEDED = ("pyspark", "deltalake", "adbc_driver_postgresql")
 
 
@@ -68,7 +75,7 @@ def play(
 def _spark(folder: Path) -> Any:
     from penstock.spark.pipelines.session import opened
 
-    return opened(log=folder / "spark.log", conf={"spark.sql.shuffle.partitions": "2"})
+    return opened(log=folder / "spark.log", conf=_SHORT)
 
 
 def _check(archive: Path, script: Script) -> tuple[Finding, int]:

@@ -93,17 +93,17 @@ def queues(rows: pa.Table) -> tuple[QueueFigures, ...]:
             _percentiles(row, "work"),
             _percentiles(row, "end_to_end"),
         )
-        for row in sorted(rows.to_pylist(), key=lambda row: (-row["done"], row["queue"]))
+        for row in sorted(rows.to_pylist(), key=lambda row: str(row["queue"]))
     )
 
 
 def buckets(facts: DataFrame, size: timedelta) -> tuple[Bucket, ...]:
     """The facts in spans of time, counted from 1970 so that a span is the same in every report."""
-    seconds = int(size.total_seconds())
+    width = round(size / timedelta(milliseconds=1))
     rows = _ask(
         facts,
         f"""select queue,
-        timestamp_seconds(floor(unix_timestamp(ended_at) / {seconds}) * {seconds}) as at,
+        timestamp_millis(floor(unix_millis(ended_at) / {width}) * {width}) as at,
         {_COUNTS}, {_shares("end_to_end")} from {VIEW} group by 1, 2""",
     ).collect()
     return tuple(

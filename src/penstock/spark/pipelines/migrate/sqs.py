@@ -7,6 +7,7 @@ remembers the ids it has kept, so that one that comes again is deleted and not p
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.summary import Summary
 
 _AT_ONCE = 10
-_LEASE_SECONDS = 600
 
 
 def migrate_sqs(
@@ -36,12 +36,13 @@ def migrate_sqs(
     endpoint: str | None = None,
     region: str | None = None,
     keep: bool = False,
+    lease: timedelta = timedelta(minutes=10),
     chunk_rows: int = 2000,
     **run: Unpack[RunOptions],
 ) -> Summary:
     """Move the messages of an SQS queue to a topic, until it is empty or (not once) for ever.
 
-    With `keep` messages are not deleted; they come back in SQS when their visibility timeout ends.
+    With `keep` messages are not deleted; they come back in SQS when the `lease` ends.
     """
     with started("migrate-sqs", run, queue_url, topic) as going:
         work = _Sqs(
@@ -50,6 +51,7 @@ def migrate_sqs(
             queue_url=queue_url,
             topic=topic,
             keep=keep,
+            lease=lease,
             chunk_rows=chunk_rows,
         )
         work_off(Ledger(going.state), work.do, work.more)
@@ -68,10 +70,19 @@ class _Sqs:
     """A chunk is received and kept on disk first; then it is the same chunk, whatever happens."""
 
     def __init__(
-        self, run: Run, client: Any, *, queue_url: str, topic: str, keep: bool, chunk_rows: int
+        self,
+        run: Run,
+        client: Any,
+        *,
+        queue_url: str,
+        topic: str,
+        keep: bool,
+        lease: timedelta,
+        chunk_rows: int,
     ) -> None:
         self._run, self._client, self._url, self._topic = run, client, queue_url, topic
         self._keep, self._chunk_rows = keep, chunk_rows
+        self._lease_seconds = round(lease.total_seconds())
         self._folder: Path = run.state.folder / "received"
         self._folder.mkdir(parents=True, exist_ok=True)
         self._seen = set(self._kept_ids())
@@ -102,7 +113,7 @@ class _Sqs:
             found = self._client.receive_message(
                 QueueUrl=self._url,
                 MaxNumberOfMessages=_AT_ONCE,
-                VisibilityTimeout=_LEASE_SECONDS,
+                VisibilityTimeout=self._lease_seconds,
                 WaitTimeSeconds=0 if rows else 1,
                 MessageAttributeNames=["All"],
                 AttributeNames=["All"],
@@ -114,6 +125,8 @@ class _Sqs:
                 [each["ReceiptHandle"] for each in found if each["MessageId"] in self._seen]
             )
             self.repeated += len(found) - len(new)
+            if self._keep and not new:
+                break
             self._seen |= {each["MessageId"] for each in new}
             rows += [_message(each, self._topic) for each in new]
             handles += [each["ReceiptHandle"] for each in new]

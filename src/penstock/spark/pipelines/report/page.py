@@ -54,7 +54,7 @@ def _lead(report: Report) -> str:
     slowest = max(report.queues, key=lambda q: q.end_to_end.p50 or 0)
     found = [
         (
-            f"<b>{count(done)}</b> deliveries done in <b>{len(report.queues)}</b> "
+            f"<b>{done:,}</b> deliveries done in <b>{len(report.queues)}</b> "
             f"{'queue' if len(report.queues) == 1 else 'queues'}."
         )
     ]
@@ -128,7 +128,7 @@ def _card(report: Report, number: int, figures: QueueFigures) -> str:
     return (
         f'<div class="card"><h3><span class="chip {plots.colour(number)}"></span>'
         f"{escape(figures.queue)}</h3>"
-        f'<div class="big">{count(figures.done)}</div>'
+        f'<div class="big">{figures.done:,}</div>'
         f'<div class="of">done, {count(round(rate, 1))} a second on average</div>'
         f"{plots.spark(report, figures.queue, number)}"
         f'<div style="margin-top:8px">{plots.outcomes(figures)}</div>'

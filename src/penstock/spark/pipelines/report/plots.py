@@ -201,19 +201,26 @@ def _ridge(
             )
         )
     parts.append(svg.line(150, base, WIDTH - _RIGHT, base, "axis"))
-    times = figures.end_to_end
+    return parts + _marks(figures, across, base)
+
+
+def _marks(figures: QueueFigures, across: Log, base: float) -> list[str]:
+    """Where the percentiles are; one that has no room for its name goes without."""
+    times, marks, free = figures.end_to_end, [], 0.0
     for name, value in (("p50", times.p50), ("p95", times.p95), ("p99", times.p99)):
         if value is not None:
-            parts.append(_mark(across(value), base, name, value))
-    return parts
+            x = across(value)
+            marks.append(_mark(x, base, name, value, named=x >= free))
+            free = x + 26
+    return marks
 
 
-def _mark(x: float, base: float, name: str, value: float) -> str:
+def _mark(x: float, base: float, name: str, value: float, *, named: bool) -> str:
     return svg.tag(
         "g",
         svg.hint(f"{name} {duration(value)}"),
         svg.line(x, base - 62, x, base, f"mark {name}"),
-        svg.text(name, x + 4, base - 57, "tick small"),
+        *([svg.text(name, x + 4, base - 57, "tick small")] if named else []),
     )
 
 

@@ -12,6 +12,7 @@ _STEPS = (1, 2, 2.5, 5, 10)
 _SPANS = tuple(
     timedelta(seconds=s)
     for s in (
+        *(0.1, 0.2, 0.5),
         *(1, 2, 5, 10, 15, 30),
         *(60, 120, 300, 600, 900, 1800),
         *(3600, 7200, 10800, 21600, 43200),
@@ -97,7 +98,9 @@ def clock(moment: datetime, step: timedelta) -> str:
         return moment.strftime("%-d %b")
     if step >= timedelta(hours=1) and moment.hour == 0 and moment.minute == 0:
         return moment.strftime("%-d %b")
-    return moment.strftime("%H:%M" if step >= timedelta(minutes=1) else "%H:%M:%S")
+    if step >= timedelta(seconds=1):
+        return moment.strftime("%H:%M" if step >= timedelta(minutes=1) else "%H:%M:%S")
+    return moment.strftime("%H:%M:%S.%f")[:-5]
 
 
 def duration(seconds: float | None) -> str:
