@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import psycopg
+import pytest
 
-if TYPE_CHECKING:
-    import psycopg
-
-
-DELIVER = "select penstock.deliver_messages(%s, array['{\"n\": 1}', '{\"n\": 2}']::jsonb[], keys => array['a', 'b'], write_id => %s, batch_id => %s)"
+DELIVER = """
+    select penstock.deliver_messages(%s, array['{"n": 1}', '{"n": 2}']::jsonb[],
+        keys => array['a', 'b'], write_id => %s, batch_id => %s)"""
 
 
 def two_queues(db: psycopg.Connection) -> None:
@@ -40,9 +39,6 @@ def test_a_batch_is_delivered_once(db: psycopg.Connection) -> None:
 
 
 def test_a_bad_message_delivers_nothing(db: psycopg.Connection) -> None:
-    import psycopg
-    import pytest
-
     two_queues(db)
     with pytest.raises(psycopg.Error, match="write_id and batch_id go together"):
         db.execute(DELIVER, ("billing", "replay", None))
@@ -50,6 +46,7 @@ def test_a_bad_message_delivers_nothing(db: psycopg.Connection) -> None:
         db.execute(DELIVER, ("nowhere", None, None))
     with pytest.raises(psycopg.Error, match="keys has 3 elements"):
         db.execute(
-            "select penstock.deliver_messages('billing', array['1', '2']::jsonb[], keys => array['a', 'b', 'c'])"
+            "select penstock.deliver_messages('billing', array['1', '2']::jsonb[], "
+            "keys => array['a', 'b', 'c'])"
         )
     assert claimed(db, "billing") == []
