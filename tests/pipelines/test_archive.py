@@ -34,6 +34,25 @@ def test_it_goes_on_where_it_ended_and_lets_the_log_go(shop: Shop):
     assert readers == [(first.details["group"], "orders", 0)]
 
 
+def test_the_log_is_kept_until_it_is_archived_and_not_longer(shop: Shop):
+    shop.db.execute("select penstock.configure('segment_bytes', '1')")
+
+    def left() -> list[int]:
+        # Once to close a segment, once to empty those that nobody needs.
+        for _time in range(2):
+            shop.db.execute("select count(*) from penstock.maintain()")
+        return shop.numbers("orders")
+
+    shop.publish("orders", [{"n": 0}])
+    shop(archive, "orders", shop.folder / "lake")
+    assert left() == []
+    shop.publish("orders", [{"n": 1}])
+    assert left() == [1]
+    shop(archive, "orders", shop.folder / "lake")
+    assert left() == []
+    assert shop.archived(open_lake(str(shop.folder / "lake")).read(shop.spark)) == [0, 1]
+
+
 @pytest.mark.parametrize("kind", ["iceberg", "parquet"])
 def test_other_formats_and_several_topics(shop: Shop, kind: str):
     shop.publish("orders, large", [{"n": n} for n in range(5)])
