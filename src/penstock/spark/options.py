@@ -81,7 +81,7 @@ OPTIONS = (
         "headers in Kafka's shape, an array of structs, instead of JSON",
     ),
     Option("maxRecordsPerPartition", _READS, "`200000`", "a task reads at most so many messages"),
-    Option("minPartitions", _READS, "`1`", "make at least so many tasks of a large read"),
+    Option("minPartitions", _READS, "up to 4", "make at least so many tasks of a read"),
     Option(
         "group",
         (STREAM,),
@@ -161,7 +161,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     kafka_headers: bool
     rows_per_partition: int
-    min_partitions: int
+    min_partitions: int | None
     group: str | None
     fail_on_data_loss: bool
     max_rows: int | None
@@ -213,7 +213,7 @@ def read_options(given: Mapping[str, str], *, stream: bool) -> ReadOptions:
         columns=get.words("columns") or None,
         kafka_headers=get.flag("includeHeaders", default=False),
         rows_per_partition=get.number("maxRecordsPerPartition") or _ROWS_PER_TASK,
-        min_partitions=get.number("minPartitions") or 1,
+        min_partitions=get.number("minPartitions"),
         group=get.text("group"),
         fail_on_data_loss=get.flag("failOnDataLoss", default=True),
         max_rows=get.number("maxOffsetsPerTrigger"),
