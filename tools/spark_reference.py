@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from penstock.spark.columns import ENTITIES
-from penstock.spark.options import OPTIONS
+from penstock.spark.option_names import OPTIONS
 from penstock.spark.payloads import WRITABLE
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,7 +10,8 @@ import pytest
 
 from penstock.spark.columns import ENTITIES
 from penstock.spark.errors import InvalidOption
-from penstock.spark.options import OPTIONS, READ, STREAM, read_options, write_options
+from penstock.spark.option_names import OPTIONS, READ, STREAM
+from penstock.spark.options import read_options, write_options
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import schema
 from penstock.spark.errors import InvalidOption
-from penstock.spark.options import EARLIEST
+from penstock.spark.option_values import EARLIEST
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from penstock.spark.connecting import Database
     from penstock.spark.offsets import Offset
-    from penstock.spark.options import ReadOptions, Start
+    from penstock.spark.option_values import Start
+    from penstock.spark.options import ReadOptions
 
 _TOPICS = "select id, name from penstock.readable_topics(%(names)s::text[], %(pattern)s)"
 _QUEUES = """
