@@ -107,6 +107,23 @@ def test_a_run_that_ended_before_its_mark_publishes_nothing_twice(
     assert shop.numbers("orders") == [0, 1, 2, 3]
 
 
+def test_a_row_whose_mapping_fails_is_rejected_alone(shop: Shop):
+    inbox = shop.folder / "inbox"
+    inbox.mkdir()
+    (inbox / "a.jsonl").write_text(
+        lines({"n": 1, "p": "5"}, {"n": 2, "p": "high"}, {"n": 3, "p": "7"})
+    )
+    mapping = Mapping(priority="cast(p as int)")
+    done = shop(ingest, str(inbox), "orders", mapping=mapping, rejects=shop.folder / "bad")
+    assert (done.rows, done.rejected) == (2, 1)
+    assert [(each["payload"]["n"], each["priority"]) for each in shop.messages("orders")] == [
+        (1, 5),
+        (3, 7),
+    ]
+    [(row, reason)] = rejected(shop.folder / "bad").items()
+    assert (json.loads(row)["n"], "CAST_INVALID_INPUT" in reason) == (2, True)
+
+
 def test_a_table_of_spark_is_published_once(shop: Shop):
     shop.spark.createDataFrame([(7, "x"), (8, "y")], "n int, s string").createOrReplaceTempView(
         "stock"

@@ -96,7 +96,7 @@ def test_the_first_rule_that_fits_and_a_topic_by_expression(shop: Shop):
 def test_rules_that_fail_too_often_stop_the_run_and_lose_nothing(shop: Shop):
     shop.publish("in", [{"n": n, "amount": "x"} for n in range(5)])
     wrong = [Rule("out", payload=f"named_struct('n', cast({AMOUNT} as int))")]
-    with pytest.raises(PipelineFailed, match="more than 2 messages"):
+    with pytest.raises(PipelineFailed, match="more than 2 rows"):
         shop(route, "in", wrong, max_failures=2)
     assert shop.messages("in.dead") == []
     shop(route, "in", [Rule("out")])

@@ -76,6 +76,12 @@ def ingest(
     files_per_batch: Annotated[
         int, typer.Option("--files-per-batch", min=1, help="At most so many files at once.")
     ] = 200,
+    max_failures: Annotated[
+        int,
+        typer.Option(
+            "--max-failures", min=0, help="More rows of one batch that can't be mapped stop it."
+        ),
+    ] = 100,
 ) -> Any:
     """Publish the rows of files or tables, each file once; bad rows go aside with the reason."""
     if payload and payload_sql:
@@ -98,6 +104,7 @@ def ingest(
         read_options=pairs(option, "--option"),
         rejects=rejects,
         files_per_batch=files_per_batch,
+        max_failures=max_failures,
         **run,
     )
 

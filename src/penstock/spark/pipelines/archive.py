@@ -61,13 +61,10 @@ class _Archive:
     """Writes a batch of the stream under the stream's own name, so that a replay finds itself."""
 
     def __init__(self, lake: Lake, run: Run) -> None:
-        self._lake, self._app = (
-            lake,
-            f"penstock-archive-{run.state.identity()}" if not run.state.is_remote else None,
-        )
+        self._lake, self._run = lake, run
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        self._lake.write(frame, self._app or streaming.query_id(frame), batch)
+        self._lake.write(frame, streaming.query_id(self._run, frame), batch)
 
 
 def prepared(frame: DataFrame) -> DataFrame:

@@ -37,6 +37,16 @@ def ask(url: str, call: Call[T]) -> T:
         return run(connection, call)
 
 
+def identity(url: str) -> str:
+    """Which database it is, however its address is spelt."""
+    with connected(url) as connection:
+        row = connection.execute(
+            "select c.system_identifier, current_database() from pg_control_system() c"
+        ).fetchone()
+    assert row is not None
+    return f"{row[0]}/{row[1]}"
+
+
 def ensure_topic(url: str, topic: str) -> None:
     """Create the topic unless it is there."""
     ask(url, calls.create_topic(topic))

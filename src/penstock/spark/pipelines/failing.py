@@ -48,22 +48,27 @@ def is_about_data(problem: BaseException) -> bool:
     return any(f"[{sign}" in str(problem) or text.startswith(sign) for sign in _DATA)
 
 
-def find(frame: DataFrame, apply: Callable[[DataFrame], DataFrame], most: int) -> dict[int, str]:
-    """The offsets of rows that fail, and why; more than `most` means that the rules are wrong."""
-    offsets = sorted(row[0] for row in frame.select("offset").collect())
+def find(
+    frame: DataFrame,
+    apply: Callable[[DataFrame], DataFrame],
+    most: int,
+    number: str = "offset",
+) -> dict[int, str]:
+    """The numbers of rows that fail, and why; more than `most` means that the rules are wrong."""
+    offsets = sorted(row[0] for row in frame.select(number).collect())
     found: dict[int, str] = {}
     ranges = [offsets]
     while ranges:
         part = ranges.pop()
-        problem = _problem(apply(frame.where(f.col("offset").between(part[0], part[-1]))))
+        problem = _problem(apply(frame.where(f.col(number).between(part[0], part[-1]))))
         if problem is None:
             continue
         if len(part) == 1:
             found[part[0]] = first_words(problem)
             if len(found) > most:
                 raise PipelineFailed(
-                    f"more than {most} messages of one batch fail: {found[part[0]]}\n"
-                    "Mend the rules, or allow more with max_failures; nothing of it was sent."
+                    f"more than {most} rows of one batch fail: {found[part[0]]}\n"
+                    "Mend the expressions, or allow more with max_failures; nothing of it was sent."
                 )
         else:
             middle = len(part) // 2

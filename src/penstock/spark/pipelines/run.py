@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from penstock import embedded
 from penstock.errors import InvalidSetting
 from penstock.settings import Settings
-from penstock.spark.pipelines import session
+from penstock.spark.pipelines import database, session
 from penstock.spark.pipelines.progress import Teller, Watcher, silence
 from penstock.spark.pipelines.state import State, default_location
 from penstock.spark.pipelines.summary import Summary
@@ -91,7 +91,9 @@ def started(
         teller = Teller(pipeline, options.get("watch", silence))
         teller.tell(phase="starting")
         url = _database(options.get("url"), closing)
-        chosen = options.get("state") or state or default_location(pipeline, url, *marks)
+        chosen = options.get("state") or state
+        if chosen is None:
+            chosen = default_location(pipeline, database.identity(url), *marks)
         memory = State(
             str(chosen) if "://" in str(chosen) else str(Path(chosen).expanduser().absolute())
         )

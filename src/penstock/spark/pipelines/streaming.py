@@ -94,10 +94,14 @@ def _check(query: StreamingQuery, caught: Caught | None) -> None:
         raise told(problem) from problem
 
 
-def query_id(frame: DataFrame) -> str:
-    """The name of the stream that a batch belongs to; the same after every restart."""
-    context = frame.sparkSession.sparkContext
-    found: str | None = context.getLocalProperty("sql.streaming.queryId")
+def query_id(run: Run, frame: DataFrame) -> str:
+    """The name of the stream that a batch belongs to: as old as its checkpoint, and no older.
+
+    What a batch is written under must begin anew with the checkpoint, because the numbers do.
+    """
+    if not run.state.is_remote:
+        return str(run.state.read("checkpoint/metadata")["id"])
+    found: str | None = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     if found is None:
         raise PipelineFailed("the batch does not say which stream it belongs to")
     return found

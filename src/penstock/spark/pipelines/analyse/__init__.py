@@ -112,13 +112,12 @@ class _Analysis:
     ) -> None:
         self._run, self._lake, self._tables = run, lake, written
         self._period, self._title, self._page = period, title, page
-        self._app = f"penstock-analyse-{run.state.identity()}"
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         made = facts.of(frame).persist()
         try:
             self._soil({str(row["day"]) for row in made.select("day").distinct().collect()})
-            self._lake.write(made, self._app, batch)
+            self._lake.write(made, streaming.query_id(self._run, frame), batch)
         finally:
             made.unpersist()
         if not self._run.once:

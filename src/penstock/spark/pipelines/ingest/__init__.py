@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pyspark.sql import functions as f
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import database, sink
+from penstock.spark.pipelines import database, failing, sink
 from penstock.spark.pipelines.chunks import Chunk, Ledger, work_off
 from penstock.spark.pipelines.ingest import listing, reading
 from penstock.spark.pipelines.mapping import Mapping
@@ -43,6 +43,7 @@ def ingest(
     rejects: str | Path | None = None,
     files_per_batch: int = 200,
     bytes_per_batch: int = 256 * 1024 * 1024,
+    max_failures: int = 100,
     **run: Unpack[RunOptions],
 ) -> Summary:
     """Publish the rows of files (JSON lines, CSV, Parquet) or of a table that Spark knows.
@@ -66,6 +67,7 @@ def ingest(
             schema=schema,
             infer_types=infer_types,
             options=dict(read_options or {}),
+            max_failures=max_failures,
         )
         plans = (
             work.tables(sources)
@@ -93,7 +95,9 @@ class _Ingest:
         schema: str | None,
         infer_types: bool,
         options: dict[str, str],
+        max_failures: int,
     ) -> None:
+        self._max_failures = max_failures
         self._run, self._topic, self._mapping, self.rejects = run, topic, mapping, rejects
         self._schema, self._infer_types, self._options = schema, infer_types, options
         self.ledger = Ledger(run.state)
@@ -141,7 +145,7 @@ class _Ingest:
         frame = self._read(chunk)
         rows = rejected = 0
         if frame is not None:
-            checked = sink.check(self._mapping.apply(frame, self._topic))
+            checked = self._checked(frame)
             try:
                 rows, rejected = _counts(checked.whole)
                 self._reject(checked.bad, chunk.number, rejected)
@@ -153,6 +157,34 @@ class _Ingest:
         self._run.teller.add(rows, rejected=rejected + len(damaged))
         self._run.teller.tell(phase="running")
         return {"rows": rows, "rejected": rejected, "damaged": damaged}
+
+    def _checked(self, frame: DataFrame) -> sink.Checked:
+        """The rows as messages; one whose expressions can't be computed is bad, alone."""
+        checked = sink.check(self._mapping.apply(frame, self._topic))
+        try:
+            checked.whole.count()
+        except Exception as problem:
+            checked.forget()
+            if not failing.is_about_data(problem):
+                raise
+            return sink.check(self._without_failing(frame))
+        return checked
+
+    def _without_failing(self, frame: DataFrame) -> DataFrame:
+        numbered = frame.withColumn("_row", f.monotonically_increasing_id()).persist()
+        found = failing.find(
+            numbered,
+            lambda part: self._mapping.apply(part, self._topic),
+            self._max_failures,
+            "_row",
+        )
+        reasons = self._run.spark.createDataFrame(list(found.items()), "_row bigint, _why string")
+        told = numbered.join(f.broadcast(reasons), "_row", "left")
+        bad = told.where("_why is not null").withColumn("_reason", f.col("_why"))
+        good = told.where("_why is null")
+        return self._mapping.apply(good.drop("_row", "_why"), self._topic).unionByName(
+            Mapping().apply(bad.drop("_row", "_why"), self._topic)
+        )
 
     def _read(self, chunk: Chunk) -> DataFrame | None:
         if "table" in chunk.work:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from pyspark import cloudpickle
 from pyspark.sql import functions as f
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import database, origin, sink, source, streaming
+from penstock.spark.pipelines import database, failing, origin, sink, source, streaming
 from penstock.spark.pipelines.lag import Lag
-from penstock.spark.pipelines.route import failing, functions
+from penstock.spark.pipelines.route import functions
 from penstock.spark.pipelines.route.rules import Rule, load_rules, topics_of
 from penstock.spark.pipelines.run import Run, RunOptions, started
 
@@ -49,6 +51,8 @@ def route(
     dead letters with the reason; all others of its batch go their way.
     """
     wanted = source.names(topics)
+    if callable(rules):
+        _let_travel(rules)
     dead = dead_letters or f"{wanted[0]}.dead"
     if dead in wanted:
         raise InvalidSetting(f"dead letters can't go to {dead}, which is read here")
@@ -78,6 +82,13 @@ def route(
         )
 
 
+def _let_travel(function: Callable[..., Any]) -> None:
+    """Workers may not find the module of a user's function: its code goes along with the job."""
+    module = sys.modules.get(function.__module__)
+    if module is not None and function.__module__ != "__main__":
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
 def _mark(rules: Any) -> str:
     return getattr(rules, "__qualname__", None) or str(rules)
 
@@ -98,7 +109,6 @@ class _Route:
     ) -> None:
         self._run, self._rules, self._tables, self._schema = run, rules, tables, schema
         self._first_match, self._dead_topic, self._most = first_match, dead_topic, max_failures
-        self._app = f"penstock-route-{run.state.identity()}"
         self._known: set[str] = set()
         self.sent = self.dead = 0
 
@@ -127,7 +137,7 @@ class _Route:
             if reasons:
                 out = out.unionByName(self._dead_letters(frame, reasons), allowMissingColumns=True)
             self._ensure(checked.good)
-            sink.publish(self._run, out, self._app, batch)
+            sink.publish(self._run, out, streaming.query_id(self._run, frame), batch)
             self._count(checked.good, reasons)
         finally:
             checked.forget()
