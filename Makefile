@@ -10,7 +10,7 @@ JOBS   ?= 3
 PYTEST ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
-GENERATORS := tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/sqs_model.py tools/sqs_compatibility.py
+GENERATORS := tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/sqs_model.py tools/sqs_compatibility.py
 CHECKED    := $(wildcard src bench tests tools examples)
 
 .DEFAULT_GOAL := help
@@ -29,8 +29,8 @@ $(BIN)/python:
 	  || { rm -rf $(VENV); echo "python3 can't make a virtual environment; on Debian: apt install python3-venv" >&2; exit 1; }
 
 $(READY): pyproject.toml constraints.txt | $(BIN)/python
-	@echo "installing Penstock and its tools (the first time takes a minute)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,metrics,tracing]' --constraint constraints.txt
+	@echo "installing Penstock and its tools (the first time takes a few minutes: Spark is large)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,metrics,spark,tracing]' --constraint constraints.txt
 	@touch $@
 
 $(BENCH): $(READY)
@@ -38,7 +38,7 @@ $(BENCH): $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,bench]' --constraint constraints.txt
 	@touch $@
 
-demo: $(READY)  ## an order stream on an embedded PostgreSQL, in under a minute
+demo: $(READY)  ## an order stream on an embedded PostgreSQL, its archive and its report, in a minute
 	@$(BIN)/penstock demo
 
 test: lint types imports generated docs pytest  ## everything that must hold before a change is merged
@@ -58,7 +58,7 @@ generated: $(READY)
 
 pytest: $(READY)
 	@sh tools/debian_packages.sh
-	@$(BIN)/pytest -q -n $(JOBS) $(PYTEST)
+	@$(BIN)/pytest -q -n $(JOBS) --dist loadgroup $(PYTEST)
 
 docs: $(READY)  ## the documentation as a site, in build/site
 	@echo "mkdocs"; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }

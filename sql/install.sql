@@ -23,6 +23,8 @@ begin;
 \ir tables/dedupe_keys.sql
 \ir tables/waiting.sql
 \ir tables/readers.sql
+\ir tables/streams.sql
+\ir tables/writes.sql
 \ir tables/types.sql
 
 -- What earlier installations lack
@@ -54,6 +56,12 @@ begin;
 \ir internal/history.sql
 \ir internal/dead_letters.sql
 \ir internal/readers.sql
+\ir internal/offsets.sql
+\ir internal/log_windows.sql
+\ir internal/receipt_windows.sql
+\ir internal/streams.sql
+\ir internal/stages.sql
+\ir internal/writes.sql
 \ir internal/segments.sql
 \ir internal/housekeeping.sql
 \ir internal/rebasing.sql
@@ -81,6 +89,7 @@ begin;
 \ir functions/queue/cleanup_queue_messages.sql
 \ir functions/queue/grant_queue.sql
 \ir functions/queue/wait.sql
+\ir functions/queue/deliver_messages.sql
 \ir functions/message/publish_message.sql
 \ir functions/message/publish_messages.sql
 \ir functions/message/bulk.sql
@@ -97,7 +106,20 @@ begin;
 \ir functions/reader/create_reader.sql
 \ir functions/reader/read_window.sql
 \ir functions/reader/grant_reader.sql
+\ir functions/stream/readable.sql
+\ir functions/stream/log_offset.sql
+\ir functions/stream/next_offset.sql
+\ir functions/stream/split_log.sql
+\ir functions/stream/receipts.sql
+\ir functions/stream/check_kept.sql
+\ir functions/stream/streams.sql
+\ir functions/stream/wait_for_log.sql
+\ir functions/write/open_part.sql
+\ir functions/write/publish_part.sql
+\ir functions/write/commit_write.sql
+\ir functions/write/abort_write.sql
 \ir functions/stats/get_queue_statistics.sql
+\ir functions/stats/queue_contents.sql
 \ir functions/stats/message_state.sql
 \ir functions/stats/get_next_visible_time.sql
 \ir functions/stats/key_counts.sql

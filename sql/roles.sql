@@ -16,19 +16,22 @@ exception
 end
 $$;
 
-revoke all on schema penstock, penstock_data, pgqs, pgqs_data from public;
+revoke all on schema penstock, penstock_data, penstock_stage, pgqs, pgqs_data from public;
 revoke all on all tables in schema penstock, penstock_data, pgqs, pgqs_data from public;
 revoke all on all functions in schema penstock, penstock_data, pgqs, pgqs_data from public;
 
 do $$
 declare
     v_grants constant jsonb := '{
-        "penstock_publisher": ["publish_message", "publish_messages", "create_stage", "publish_stage"],
+        "penstock_publisher": ["publish_message", "publish_messages", "create_stage", "publish_stage",
+            "open_part", "publish_part", "commit_write", "abort_write", "is_written", "check_publishing"],
         "penstock_consumer": ["consume_message", "consume_messages_batch", "ack_message", "ack_messages", "nack_message",
             "nack_messages", "fail_messages", "bury_message", "release_message", "release_messages", "extend_message_vt",
             "batch_extend_message_vt", "extend_queue_keep_alive", "get_next_visible_time", "message_state", "browse_messages",
-            "start_waiting", "queue_channel", "read_window", "commit_window", "maintain"],
-        "penstock_monitor": ["list_topics", "list_queues", "list_readers", "get_queue_statistics", "message_state", "health",
+            "start_waiting", "queue_channel", "read_window", "commit_window", "maintain", "readable_topics", "readable_queues",
+            "log_offset", "next_offset", "split_log", "next_receipts", "split_receipts", "check_kept", "open_stream", "commit_stream",
+            "wait_for_log"],
+        "penstock_monitor": ["list_topics", "list_queues", "list_readers", "list_streams", "queue_contents", "get_queue_statistics", "message_state", "health",
             "configuration", "get_next_visible_time"]
     }';
     v_role text;
@@ -57,6 +60,9 @@ begin
     grant select on pgqs.error_shapes to penstock_publisher, penstock_consumer, penstock_monitor, penstock_admin;
     grant select on penstock.topics, penstock.queues, penstock.queue_messages to penstock_monitor, penstock_admin;
     grant select on penstock.messages, penstock.dead_letter_queue to penstock_admin;
+    grant select on penstock.log, penstock.receipt_log to penstock_consumer, penstock_admin;
+    grant usage on schema penstock_stage to penstock_publisher, penstock_admin;
+    grant execute on function penstock_data.may_read(bigint) to penstock_consumer, penstock_admin;
     grant delete on penstock.queue_messages to penstock_admin;
     grant execute on function penstock_data.queue_messages(bigint) to penstock_monitor, penstock_admin;
 end

@@ -4,9 +4,11 @@
 do $$ begin perform pg_advisory_xact_lock(1346719318, 0); end $$;
 create schema if not exists penstock;
 create schema if not exists penstock_data;
+create schema if not exists penstock_stage;
 \ir sqs/schema.sql
 
 comment on schema penstock is 'Penstock: the functions and views of the message queue';
+comment on schema penstock_stage is 'Penstock: what bulk writes have staged and not committed yet';
 comment on schema penstock_data is 'Penstock: tables and internal functions; nobody is granted anything here';
 
 do $$

@@ -5,6 +5,7 @@ set client_min_messages = warning;
 begin;
 drop schema if exists pgqs cascade;
 drop schema if exists pgqs_data cascade;
+drop schema if exists penstock_stage cascade;
 drop schema if exists penstock cascade;
 drop schema if exists penstock_data cascade;
 commit;

@@ -5,4 +5,5 @@ pytest_plugins = [
     "tests.fixtures.databases",
     "tests.fixtures.pgbouncer",
     "tests.fixtures.proxy",
+    "tests.fixtures.spark",
 ]

@@ -36,6 +36,8 @@ CHAPTERS = {
     "message": "Messages",
     "dead_letter": "Dead letters",
     "reader": "Readers",
+    "stream": "Streams",
+    "write": "Staged writes",
     "stats": "Statistics",
     "admin": "Administration",
 }

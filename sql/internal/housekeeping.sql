@@ -33,8 +33,12 @@ language sql as $$
         where p.seq < (select n.seq from penstock_data.reader_position(p.reader_id) n)
            or not exists (select from penstock_data.readers r where r.id = p.reader_id)
         returning 1
+    ), streams as (
+        delete from penstock_data.stream_positions p
+        where p.seq < (select max(n.seq) from penstock_data.stream_positions n where n.stream_id = p.stream_id)
+        returning 1
     )
-    select (select count(*) from queues) + (select count(*) from readers)
+    select (select count(*) from queues) + (select count(*) from readers) + (select count(*) from streams)
 $$;
 
 -- Flags of transactions that every queue of the topic has seen.

@@ -173,6 +173,7 @@ begin
        or penstock_data.evacuate(p_segment.number, 1000) = 1000 then
         return false;
     end if;
+    perform penstock_data.note_emptied(p_segment.number, p_now);
     execute format('truncate %s', penstock_data.segment_table('messages', p_segment.number));
     update penstock_data.segments s set opened_at = null, closed_at = null where s.kind = 'messages' and s.number = p_segment.number;
     return true;
@@ -199,6 +200,13 @@ begin
             select from penstock_data.receipts r
             where r.segment = p_segment.number and r.queue_id = q.id
               and (r.xid >= pg_snapshot_xmax(p.receipts_from) or r.xid = any (penstock_data.open_xids(p.receipts_from))))
+    ) or exists (
+        select from penstock_data.streams s
+        cross join lateral (select (penstock_data.stream_offset(s) ->> 'snap')::pg_snapshot as seen) p
+        where s.entity = 'receipts' and exists (
+            select from penstock_data.receipts r
+            where r.segment = p_segment.number
+              and (r.xid >= pg_snapshot_xmax(p.seen) or r.xid = any (penstock_data.open_xids(p.seen))))
     ) then
         return false;
     end if;

@@ -30,3 +30,24 @@ select d.id, q.name as queue_name, d.message_id, d.payload, d.delivery_attempts,
     d.headers, d.key, d.priority, d.history, d.published_at, d.correlation_id, d.tenant_id
 from penstock_data.dead_letters d join penstock_data.queues q on q.id = d.queue_id;
 comment on view penstock.dead_letter_queue is 'Messages that used up their attempts.';
+
+-- The log as streams and bulk readers see it.  A view and not a function, so that nothing is materialised on the way.
+create or replace view penstock.log as
+select m.xid, m.id, m.topic_id, t.name as topic, m.published_at, m.priority, m.deliver_after, m.expires_at, m.key,
+    m.correlation_id, m.tenant_id, m.payload, m.headers
+from penstock_data.messages m join penstock_data.topics t on t.id = m.topic_id
+where m.segment > 0 and penstock_data.may_read(t.id);
+-- Or a function in somebody's condition could look at rows before may_read has its say.
+alter view penstock.log set (security_barrier = true);
+comment on view penstock.log is 'The log of the topics that the caller may read: all for penstock_admin, for others those with a reader of theirs.';
+
+create or replace view penstock.receipt_log as
+select r.xid, r.queue_id, q.name as queue, q.topic_id, t.name as topic, u.message_id, coalesce(u.attempt, case when r.outcome = 'lapsed' then 0 else 1 end) as attempt,
+    r.outcome, r.token, r.claimed_at, r.ended_at, r.error
+from penstock_data.receipts r
+join penstock_data.queues q on q.id = r.queue_id
+join penstock_data.topics t on t.id = q.topic_id
+cross join lateral unnest(r.message_ids, r.attempts) as u(message_id, attempt)
+where penstock_data.may_read(t.id);
+alter view penstock.receipt_log set (security_barrier = true);
+comment on view penstock.receipt_log is 'History, one row per message and attempt, of the topics that the caller may read.';

@@ -33,6 +33,9 @@
     │   ├── WrongSchemaVersion      PS012  this Penstock and the installed engine differ
     │   ├── NotInstalled            3F000, 42883, 42P01 on penstock.*
     │   ├── LogFull                 PS013  publishing is refused until space is made
+    │   ├── OtherCluster            PS015  a stream's offset means nothing in this cluster
+    │   ├── LogTruncated            PS016  a stream had still to read what was removed
+    │   ├── StageIncomplete         PS017  staged rows are missing: run the write again
     │   ├── DiskFull                53100
     │   └── Conflict                40001, 40P01, 55P03  run the transaction again
     └── EmbeddedServerError         the embedded PostgreSQL; .folder is its data folder
@@ -191,6 +194,18 @@ class LogFull(EngineError):
     """The log may not grow further, so publishing is refused."""
 
 
+class OtherCluster(EngineError):
+    """An offset was taken in another cluster, so it means nothing here."""
+
+
+class LogTruncated(EngineError):
+    """Messages that a stream had still to read were removed from the log."""
+
+
+class StageIncomplete(EngineError):
+    """Staged rows of a write are missing; nothing of it was published."""
+
+
 class DiskFull(EngineError):
     """The database server's disk is full."""
 
@@ -254,6 +269,9 @@ BY_SQLSTATE: dict[str, type[EngineError]] = {
     "PS012": WrongSchemaVersion,
     "PS013": LogFull,
     "PS014": UnknownDeadLetter,
+    "PS015": OtherCluster,
+    "PS016": LogTruncated,
+    "PS017": StageIncomplete,
     "25006": StandbyServer,
     "40001": Conflict,
     "40P01": Conflict,

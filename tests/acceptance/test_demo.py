@@ -14,6 +14,8 @@ from penstock.cli.demo.stage import PREFIX, Stage, build, sweep
 from tests.acceptance.commandline import CommandLine
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import psycopg
 
     from tests.fixtures.databases import Connect, Database
@@ -31,7 +33,7 @@ def demo_topics(db: psycopg.Connection[Any]) -> list[str]:
 
 def test_the_demo_adds_up_and_cleans_up(penstock: CommandLine, db: psycopg.Connection[Any]):
     started = time.monotonic()
-    report = penstock.ok("demo", "--json").json
+    report = penstock.ok("demo", "--json", "--no-spark").json
     assert time.monotonic() - started < 60
     assert report["ok"] is True
     assert all(finding["ok"] for finding in report["findings"])
@@ -45,8 +47,24 @@ def test_the_demo_adds_up_and_cleans_up(penstock: CommandLine, db: psycopg.Conne
     assert demo_topics(db) == []
 
 
+def test_it_ends_with_an_archive_and_a_report(
+    penstock: CommandLine, db: psycopg.Connection[Any], tmp_path: Path
+):
+    report = penstock.ok("demo", "--json", "--out", str(tmp_path / "out")).json
+    assert report["ok"] is True
+    [archived] = [each["text"] for each in report["findings"] if each["text"].startswith("archive")]
+    assert f"of {report['queues'][0]['published']} orders" in archived
+    assert report["archive"] == str(tmp_path / "out" / "orders")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert str(tmp_path / "out" / "report.html") == report["report"]
+    # Both tell the same, counted in two different ways.
+    for line in report["queues"]:
+        assert f'>{line["queue"]}</h3><div class="big">{line["done"]:,}</div>' in page
+    assert demo_topics(db) == []
+
+
 def test_without_a_terminal_it_prints_the_summary_only(penstock: CommandLine):
-    ran = penstock.ok("demo")
+    ran = penstock.ok("demo", "--no-spark")
     assert "\x1b" not in ran.out
     assert ran.out.count("billing: ") == 2
     assert "✗" not in ran.out
@@ -63,7 +81,7 @@ def test_what_it_says_to_try_next_works(penstock: CommandLine):
 def test_an_interrupted_demo_cleans_up(
     penstock: CommandLine, db: psycopg.Connection[Any], how: signal.Signals
 ):
-    running = penstock.start("demo")
+    running = penstock.start("demo", "--no-spark")
     await_stream(running, db)
     running.send_signal(how)
     _, err = running.communicate(timeout=30)
@@ -75,7 +93,7 @@ def test_an_interrupted_demo_cleans_up(
 def test_left_overs_of_a_killed_demo_are_swept_by_the_next(
     penstock: CommandLine, db: psycopg.Connection[Any]
 ):
-    running = penstock.start("demo")
+    running = penstock.start("demo", "--no-spark")
     await_stream(running, db)
     running.kill()
     running.communicate(timeout=30)

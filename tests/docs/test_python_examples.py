@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PAGES = [page for page in written_pages() if page.blocks("python")]
 
 
+@pytest.mark.timeout(360)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None:
     url = f"postgresql://penstock@127.0.0.1:{database.server.port}/{database.name}"
@@ -31,7 +32,7 @@ def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None
         check=False,
         cwd=ROOT,
         env={**os.environ, "PENSTOCK_DSN": url},
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     kept = iter(done.stdout.splitlines())

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 ROLES = ["penstock_publisher", "penstock_consumer", "penstock_monitor", "penstock_admin"]
 
 EVERYBODY = {"clock", "schema_version", "error_codes"}
-PUBLISHER = {"publish_message", "publish_messages", "create_stage", "publish_stage"}
+PUBLISHER = {
+    "publish_message",
+    "publish_messages",
+    "create_stage",
+    "publish_stage",
+    "open_part",
+    "publish_part",
+    "commit_write",
+    "abort_write",
+    "is_written",
+    "check_publishing",
+}
 CONSUMER = {
     "consume_message",
     "consume_messages_batch",
@@ -43,11 +54,24 @@ CONSUMER = {
     "read_window",
     "commit_window",
     "maintain",
+    "readable_topics",
+    "readable_queues",
+    "log_offset",
+    "next_offset",
+    "split_log",
+    "next_receipts",
+    "split_receipts",
+    "check_kept",
+    "open_stream",
+    "commit_stream",
+    "wait_for_log",
 }
 MONITOR = {
     "list_topics",
     "list_queues",
     "list_readers",
+    "list_streams",
+    "queue_contents",
     "get_queue_statistics",
     "message_state",
     "health",

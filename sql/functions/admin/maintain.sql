@@ -25,6 +25,7 @@ begin
         ('flags trimmed', penstock_data.trim_flags()),
         ('lanes trimmed', penstock_data.trim_lanes(v_now)),
         ('registrations dropped', penstock_data.drop_registrations(v_now)),
+        ('stages swept', penstock_data.sweep_stages(v_now)),
         ('messages moved', pgqs.run_move_tasks()),
         ('messages lapsed', penstock_data.lapse_everywhere(v_now)),
         ('kept messages dropped', penstock_data.sweep_kept()::bigint),

@@ -30,6 +30,10 @@ begin
     update penstock_data.receipts r set xid = v_me;
     update penstock_data.scheduled s set xid = null where s.xid is not null;
     delete from penstock_data.flags;
+    delete from penstock_data.emptied;
+    -- Streams can't go on; until they are deleted, history is kept for them as the log is kept by their readers.
+    update penstock_data.stream_positions p set current_offset = jsonb_set(p.current_offset, '{snap}', to_jsonb(v_before::text));
+    update penstock_data.streams s set start_offset = jsonb_set(s.start_offset, '{snap}', to_jsonb(v_before::text));
     delete from penstock_data.incarnation;
     insert into penstock_data.incarnation (cluster) select system_identifier from pg_control_system();
     update penstock_data.settings set incarnation_xid = (select i.xmin from penstock_data.incarnation i);

@@ -40,6 +40,7 @@ begin
     delete from penstock_data.dead_letters;
     delete from penstock_data.dedupe_keys;
     delete from penstock_data.receipts;
+    perform penstock_data.note_emptied(null, penstock_data.clock());
     delete from penstock_data.messages;
 end
 $$;

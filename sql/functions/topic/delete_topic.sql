@@ -20,6 +20,7 @@ begin
     delete from penstock_data.flags f where f.topic_id = v_topic_id;
     delete from penstock_data.dedupe_keys d where d.topic_id = v_topic_id;
     delete from penstock_data.waiting w where w.topic_id = v_topic_id;
+    delete from penstock_data.emptied e where e.topic_id = v_topic_id;
     delete from penstock_data.reader_positions p using penstock_data.readers r where r.topic_id = v_topic_id and p.reader_id = r.id;
     delete from penstock_data.topics t where t.id = v_topic_id;
 end

@@ -40,13 +40,17 @@ class Root(LazyGroup):
         Entry(
             "demo",
             "Publish an order stream to three queues and show what becomes of it, "
-            "in about 15 seconds.",
+            "in under a minute.",
         ),
         Entry("topic", "The logs that messages are published to."),
         Entry("queue", "The subscriptions that messages are consumed from."),
         Entry("message", "Publish, look at, and consume messages by hand."),
         Entry("dlq", "The dead letters: messages that used up their attempts."),
         Entry("task", "Durable tasks, on PostgreSQL, MySQL or MariaDB."),
+        Entry(
+            "pipeline",
+            "Data pipelines on Spark: files in, archives and reports out, topics to topics.",
+        ),
         Entry("sqs-key", "Who may sign requests to the SQS server."),
     )
 

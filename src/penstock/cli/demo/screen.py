@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.demo.audit import Finding, Line
+from penstock.cli.demo.finale import Finale
 from penstock.cli.demo.ledger import Ledger
 from penstock.cli.demo.story import PARTS
 from penstock.models import QueueStatistics
@@ -49,6 +51,14 @@ def summary(console: Console, lines: Sequence[Line], found: Sequence[Finding]) -
     for finding in found:
         mark = ("✓ ", "green") if finding.ok else ("✗ ", "bold red")
         console.print(Text.assemble(mark, finding.text))
+
+
+def finale(console: Console, last: Finale) -> None:
+    console.print()
+    console.print(Text.assemble(("Archive: ", "bold"), f"{last.archive} (Delta)"), soft_wrap=True)
+    where = Path(last.report)
+    link = Text(str(where), style=f"link {where.as_uri()}")
+    console.print(Text.assemble(("Report:  ", "bold"), link), soft_wrap=True)
 
 
 def _summary_table(lines: Sequence[Line]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from penstock.cli.demo import audit, screen, stage
+from penstock.cli.demo.finale import Finale
 from penstock.cli.demo.ledger import Ledger
 from penstock.cli.demo.players import Connect, Troupe, expected_failures
 from penstock.cli.demo.stage import Stage
@@ -32,13 +33,20 @@ class Report:
     lines: list[audit.Line]
     findings: list[audit.Finding]
     seconds: float
+    finale: Finale | None = None
 
     @property
     def ok(self) -> bool:
         return all(finding.ok for finding in self.findings)
 
 
-def play(connection: Connection[Any], connect: Connect, script: Script, console: Console) -> Report:
+def play(
+    connection: Connection[Any],
+    connect: Connect,
+    script: Script,
+    console: Console,
+    last_act: Callable[[Stage], Finale] | None = None,
+) -> Report:
     """Run the whole demo; whatever happens, nothing of it stays in the database."""
     started = time.monotonic()
     with _staged(connection) as where:
@@ -52,7 +60,11 @@ def play(connection: Connection[Any], connect: Connect, script: Script, console:
         if troupe.problem is not None:
             raise troupe.problem
         books = audit.collect(connection, script, where, ledger)
-    return Report(audit.lines(books), audit.findings(books), round(time.monotonic() - started, 1))
+        findings = audit.findings(books)
+        finale = None if last_act is None else last_act(where)
+    if finale is not None:
+        findings.append(finale.finding)
+    return Report(audit.lines(books), findings, round(time.monotonic() - started, 1), finale)
 
 
 @contextmanager

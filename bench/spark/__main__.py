@@ -1,0 +1,100 @@
+"""The command line: `python -m bench.spark`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.server import usual
+from bench.spark import courses
+from bench.spark.place import Missing, place
+
+RESULTS = Path(__file__).parents[1] / "results"
+COURSES = ("read", "write", "stream", "latency", "queue")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.spark",
+        description="Penstock's data source beside Spark's JDBC source, in turns in one session.",
+    )
+    add = parser.add_argument
+    add("--messages", type=int, action="append", help="sizes; 100000 unless named")
+    add("--rounds", type=int, default=3, help="counted rounds of each way (%(default)s)")
+    add("--seconds", type=float, default=10.0, help="of the trickle and the queue (%(default)s)")
+    add("--per-second", type=int, default=200, help="messages of the trickle (%(default)s)")
+    add("--course", action="append", choices=COURSES, help="only this one; may be repeated")
+    add("--master", default="local[2]")
+    add("--pg", default=usual(), help="embedded, system or a folder of programs (%(default)s)")
+    add("--out", type=Path, default=RESULTS / "spark.json", help="where the samples go")
+    return parser
+
+
+def _contests(arguments: argparse.Namespace, scratch: Path) -> list[courses.Contest]:
+    wanted = arguments.course or COURSES
+    rounds, seconds = arguments.rounds, arguments.seconds
+    found: list[courses.Contest] = []
+    with place(arguments.pg, arguments.master, scratch) as here:
+        for messages in arguments.messages or (100_000,):
+            if "read" in wanted:
+                found.append(courses.batch_read(here, messages, rounds))
+            if "write" in wanted:
+                found.append(courses.batch_write(here, messages, rounds))
+            if "stream" in wanted:
+                found.append(courses.stream_to_parquet(here, messages, rounds))
+        if "latency" in wanted:
+            found.append(courses.stream_latency(here, seconds, arguments.per_second))
+        if "queue" in wanted:
+            found.append(courses.queue_beside_a_stream(here, seconds))
+    return found
+
+
+def _table(contests: list[courses.Contest]) -> Table:
+    table = Table(title="medians; ratio: how many times as fast as JDBC in the same run")
+    for name in ("contest", "messages", "way", "median", "ratio"):
+        table.add_column(name, justify="left" if name in ("contest", "way") else "right")
+    for each in contests:
+        for way, values in each.seconds.items():
+            rate = "queue" in way or "per second" in each.name
+            middle = median(values)
+            ratio = f"{each.ratio(way):.2f}" if courses.JDBC in each.seconds else ""
+            if rate and way != "alone":
+                ratio = f"{middle / median(each.seconds['alone']):.2f}"
+            shown = f"{middle:,.0f} /s" if rate else f"{middle:.3f} s"
+            table.add_row(each.name, f"{each.messages:,}", way, shown, ratio)
+    return table
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
+        try:
+            with courses.Memory() as memory:
+                contests = _contests(arguments, Path(scratch))
+        except Missing as problem:
+            console.print(str(problem))
+            return 1
+    console.print(_table(contests))
+    for each in contests:
+        if each.notes:
+            console.print(each.name, {name: round(value, 3) for name, value in each.notes.items()})
+    peaks = {kind: f"{size / 2**20:,.0f} MiB" for kind, size in memory.peaks.items()}
+    console.print("largest memory of a process:", peaks)
+    samples = [
+        {"name": each.name, "messages": each.messages, "seconds": each.seconds, "notes": each.notes}
+        for each in contests
+    ]
+    arguments.out.write_text(json.dumps({"contests": samples, "memory": memory.peaks}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+-- An offset of the log: where it ends now, or with at_beginning where it begins.  Everything published before this call
+-- and committed is behind the end, everything else before it.  since: messages published before it are passed over;
+-- floors: {"topic": id}, messages of that topic with a lower id are.
+-- Errors: PS010 rebase needed, PS011 standby.
+create or replace function penstock.log_offset(
+    at_beginning boolean default false, since timestamptz default null, floors jsonb default null
+) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_offset jsonb;
+begin
+    perform penstock_data.check_readable('{}');
+    if at_beginning then
+        v_offset := jsonb_build_object('snap', penstock_data.before_everything(), 'next', 0, 'last', 0,
+            -- What is gone already was never this stream's to read.
+            'emptied', coalesce((select max(e.xid::text::numeric) from penstock_data.emptied e)::text, '0'));
+    else
+        v_offset := penstock_data.point_now(0);
+    end if;
+    return jsonb_strip_nulls(
+        jsonb_build_object('cluster', penstock_data.incarnation_name(), 'since', since, 'floors', floors) || v_offset);
+end
+$$;
+comment on function penstock.log_offset(boolean, timestamptz, jsonb) is 'An offset of the log for streams: its end now, or its beginning.';

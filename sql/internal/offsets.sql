@@ -1,0 +1,119 @@
+-- Offsets of streams (docs/internals/spark.md).  A point is {"snap", "next", "last"}: a snapshot, the id above which all
+-- later messages lie, and the highest id that it can see.  An offset is a point with the cluster it was taken in; inside a
+-- window that a limit has cut it names the point of the window's end in "to" and how far it got in "id" (of receipts: "xid").
+do $$
+begin
+    if to_regtype('penstock_data.log_window') is null then
+        -- A piece of the log: messages that window_to sees and window_from does not, with after_id < id <= through_id.
+        create type penstock_data.log_window as (
+            window_from  pg_snapshot,
+            window_to    pg_snapshot,
+            from_id      bigint,
+            after_id     bigint,
+            through_id   bigint,
+            since        timestamptz,
+            floors       jsonb
+        );
+    end if;
+end
+$$;
+
+-- Which cluster and which stamping of the log the transaction ids belong to.
+create or replace function penstock_data.incarnation_name() returns text
+language sql stable as $$
+    select i.cluster || '/' || i.xmin::text from penstock_data.incarnation i
+$$;
+
+-- May the caller read a topic's log?  penstock_admin may read all; others the topics that have a reader for them.
+-- Security definer, because a view runs its functions with the rights of whoever looks.
+create or replace function penstock_data.may_read(p_topic_id bigint) returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+    select penstock_data.is_permitted('{}') or exists (
+        select from penstock_data.readers r where r.topic_id = p_topic_id and penstock_data.is_permitted(r.consumers))
+$$;
+
+-- Refuse topics that are gone, or that the caller may not read.
+create or replace function penstock_data.check_readable(p_topic_ids bigint[]) returns void
+language plpgsql stable as $$
+declare
+    v_id   bigint;
+    v_name text;
+begin
+    perform penstock_data.check_incarnation();
+    if pg_is_in_recovery() then
+        perform penstock_data.fail('PS011', 'windows cannot be opened on a standby');
+    end if;
+    foreach v_id in array coalesce(p_topic_ids, '{}') loop
+        select t.name into v_name from penstock_data.topics t where t.id = v_id;
+        if not found then
+            perform penstock_data.fail('PS001', format('the topic with id %s was deleted', v_id));
+        elsif not penstock_data.may_read(v_id) then
+            perform penstock_data.fail('PS009', format('role %I may not read the log of topic %L: it needs penstock_admin, or penstock_consumer and a reader of the topic', penstock_data.caller(), v_name));
+        end if;
+    end loop;
+end
+$$;
+
+-- Refuse what is no point, or lies in the future of this server.
+create or replace function penstock_data.check_point(p_point jsonb) returns void
+language plpgsql as $$
+begin
+    if jsonb_typeof(p_point -> 'snap') is distinct from 'string' then
+        perform penstock_data.fail('PS005', 'an offset must be a JSON object with "cluster" and "snap", as a stream reports it');
+    end if;
+    -- Transactions at work may be newer than what the current snapshot knows of: a transaction id of our own decides.
+    if pg_snapshot_xmax((p_point ->> 'snap')::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())
+       and pg_snapshot_xmax((p_point ->> 'snap')::pg_snapshot) > penstock_data.fresh_xid() then
+        perform penstock_data.fail('PS015', 'the offset lies in the future of this server');
+    end if;
+exception when invalid_text_representation then
+    perform penstock_data.fail('PS005', format('%L is no snapshot', left(p_point ->> 'snap', 60)));
+end
+$$;
+
+-- Refuse an offset that means nothing here.
+create or replace function penstock_data.check_offset(p_offset jsonb) returns void
+language plpgsql as $$
+begin
+    if jsonb_typeof(p_offset) is distinct from 'object' then
+        perform penstock_data.fail('PS005', 'an offset must be a JSON object with "cluster" and "snap", as a stream reports it');
+    end if;
+    perform penstock_data.check_point(p_offset);
+    if p_offset ->> 'cluster' is distinct from penstock_data.incarnation_name() then
+        perform penstock_data.fail('PS015', format('the offset was taken in cluster %s, this is %s',
+            coalesce(p_offset ->> 'cluster', 'unknown'), penstock_data.incarnation_name()));
+    end if;
+    if p_offset ? 'to' then
+        perform penstock_data.check_point(p_offset -> 'to');
+    end if;
+end
+$$;
+
+-- Refuse to go on from an offset behind which messages were removed from the log.
+create or replace function penstock_data.check_kept(p_topic_ids bigint[], p_offset jsonb) returns void
+language plpgsql stable as $$
+declare
+    v_name text := (
+        select t.name from penstock_data.emptied e join penstock_data.topics t on t.id = e.topic_id
+        where e.topic_id = any (p_topic_ids)
+          and not pg_visible_in_snapshot(e.xid, (p_offset ->> 'snap')::pg_snapshot)
+          and e.xid > coalesce(p_offset ->> 'emptied', '0')::xid8
+        limit 1);
+begin
+    if v_name is not null then
+        perform penstock_data.fail('PS016', format('messages of topic %L were removed from the log before this stream had read them', v_name));
+    end if;
+end
+$$;
+
+-- What is about to be emptied, topic by topic.  p_segment null: the whole log.
+create or replace function penstock_data.note_emptied(p_segment int, p_now timestamptz) returns void
+language sql as $$
+    insert into penstock_data.emptied as e (topic_id, xid, emptied_at)
+    select t.id, m.xid, p_now
+    from penstock_data.topics t
+    cross join lateral (
+        select m.xid from penstock_data.messages m
+        where m.topic_id = t.id and (m.segment = p_segment or p_segment is null) order by m.xid desc limit 1) m
+    on conflict (topic_id) do update set xid = greatest(e.xid, excluded.xid), emptied_at = excluded.emptied_at
+$$;

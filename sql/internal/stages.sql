@@ -1,0 +1,106 @@
+-- The table of a stage.
+create or replace function penstock_data.stage_table(p_id bigint) returns text
+language sql immutable as $$
+    select format('penstock_stage.%I', 'w_' || p_id)
+$$;
+
+-- The stage of a write, made when there is none.  Unlogged: after a crash the write is done again.  Never vacuumed, so that
+-- space is not used again and rows lie in the order in which they were copied; emptied by TRUNCATE instead.
+create or replace function penstock_data.stage_of(p_write_id text, p_batch_id bigint) returns penstock_data.stages
+language plpgsql as $$
+declare
+    v_stage penstock_data.stages;
+begin
+    select * into v_stage from penstock_data.stages s where s.write_id = p_write_id and s.batch_id = p_batch_id;
+    if v_stage.id is null then
+        perform pg_advisory_xact_lock(1346719316, hashtext('stage ' || p_write_id));
+        insert into penstock_data.stages as s (write_id, batch_id, writer, used_at)
+        values (p_write_id, p_batch_id, penstock_data.caller(), penstock_data.clock())
+        on conflict (write_id, batch_id) do nothing returning s.* into v_stage;
+        if v_stage.id is null then
+            select * into v_stage from penstock_data.stages s where s.write_id = p_write_id and s.batch_id = p_batch_id;
+        else
+            execute format('create unlogged table %s (part bigint not null, topic text, payload jsonb, headers jsonb, key text, priority int, '
+                'deliver_after timestamptz, expires_at timestamptz, correlation_id text, tenant_id text) with (autovacuum_enabled = off)',
+                penstock_data.stage_table(v_stage.id));
+            execute format('grant insert on %s to %I', penstock_data.stage_table(v_stage.id), v_stage.writer);
+        end if;
+    end if;
+    if v_stage.writer <> penstock_data.caller() and not penstock_data.is_permitted(array[v_stage.writer]) then
+        perform penstock_data.fail('PS009', format('write %L belongs to role %I', p_write_id, v_stage.writer));
+    end if;
+    return v_stage;
+end
+$$;
+
+-- Lock a table for good when that is possible at once: whoever waits for such a lock keeps everybody else waiting.
+create or replace function penstock_data.lock_soon(p_table text) returns boolean
+language plpgsql as $$
+begin
+    execute format('lock table %s in access exclusive mode nowait', p_table);
+    return true;
+exception when lock_not_available then
+    return false;
+end
+$$;
+
+-- Drop a stage.  False when somebody copies into it at this moment; then maintain() drops it another day.
+create or replace function penstock_data.drop_stage(p_stage_id bigint) returns boolean
+language plpgsql as $$
+declare
+    v_table text := penstock_data.stage_table(p_stage_id);
+begin
+    if to_regclass(v_table) is not null and not penstock_data.lock_soon(v_table) then
+        return false;
+    end if;
+    delete from penstock_data.stages s where s.id = p_stage_id;
+    execute format('drop table if exists %s', v_table);
+    return true;
+end
+$$;
+
+-- Forget what is staged, the leavings of failed tasks included.  A stage that has grown is truncated, because dead rows would
+-- be in the way of every later batch.
+create or replace function penstock_data.clear_stage(p_stage_id bigint) returns void
+language plpgsql as $$
+declare
+    c_large constant bigint := 1048576;
+    v_table text := penstock_data.stage_table(p_stage_id);
+begin
+    -- Not when somebody copies into it: the next batch tries again.
+    if pg_relation_size(v_table) > c_large and penstock_data.lock_soon(v_table) then
+        execute format('truncate %s', v_table);
+        return;
+    end if;
+    execute format('delete from %s', v_table);
+end
+$$;
+
+-- Stages that nobody has used for a day, and notes of writes that nobody can ask for any more.  Returns how many.
+create or replace function penstock_data.sweep_stages(p_now timestamptz) returns bigint
+language plpgsql as $$
+declare
+    v_stage penstock_data.stages;
+    v_count bigint := 0;
+begin
+    delete from penstock_data.writes w where not w.keep and w.committed_at < p_now - interval '1 day';
+    for v_stage in select * from penstock_data.stages s where s.used_at < p_now - interval '1 day' loop
+        v_count := v_count + penstock_data.drop_stage(v_stage.id)::int;
+    end loop;
+    return v_count;
+end
+$$;
+
+-- A batch is over: clear its rows, or drop the stage when no other batch will come.
+create or replace function penstock_data.end_batch(p_stage_id bigint, p_ends boolean) returns void
+language plpgsql as $$
+begin
+    if p_ends then
+        perform penstock_data.drop_stage(p_stage_id);
+    else
+        update penstock_data.stages s set used_at = penstock_data.clock()
+        where s.id = p_stage_id and s.used_at < penstock_data.clock() - interval '1 hour';
+        perform penstock_data.clear_stage(p_stage_id);
+    end if;
+end
+$$;

@@ -1,0 +1,177 @@
+"""The log as Spark reads it: which topics, from where to where, in which pieces.
+
+Everything here is a question to the database; what is to be read is decided there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock import schema
+from penstock.spark.errors import InvalidOption
+from penstock.spark.option_values import EARLIEST
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from penstock.spark.connecting import Database
+    from penstock.spark.offsets import Offset
+    from penstock.spark.option_values import Start
+    from penstock.spark.options import ReadOptions
+
+_TOPICS = "select id, name from penstock.readable_topics(%(names)s::text[], %(pattern)s)"
+_QUEUES = """
+select id, name, topic_id
+from penstock.readable_queues(%(names)s::text[], %(topic_ids)s::bigint[])
+"""
+_OFFSET = """
+select penstock.log_offset(%(beginning)s, %(since)s::timestamptz, %(floors)s::jsonb)
+"""
+_NEXT = """
+select end_offset, row_count from penstock.next_offset(
+    %(topic_ids)s::bigint[], %(start)s::jsonb, %(target)s::jsonb, %(max_rows)s::bigint,
+    %(max_bytes)s::bigint, %(min_rows)s::bigint, %(may_lose)s)
+"""
+_NEXT_RECEIPTS = """
+select end_offset, row_count from penstock.next_receipts(
+    %(queue_ids)s::bigint[], %(start)s::jsonb, %(target)s::jsonb, %(max_rows)s::bigint,
+    %(min_rows)s::bigint)
+"""
+_SPLIT = """
+select after_id, through_id from penstock.split_log(
+    %(topic_ids)s::bigint[], %(start)s::jsonb, %(end)s::jsonb, %(max_rows)s::bigint, %(parts)s::int)
+where after_id < through_id
+"""
+_SPLIT_RECEIPTS = """
+select after_xid::text::bigint, through_xid::text::bigint from penstock.split_receipts(
+    %(queue_ids)s::bigint[], %(start)s::jsonb, %(end)s::jsonb, %(max_rows)s::bigint)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is read: topics, and for history the queues."""
+
+    topics: tuple[tuple[int, str], ...]
+    queues: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def topic_ids(self) -> list[int]:
+        return [number for number, _name in self.topics]
+
+    @property
+    def queue_ids(self) -> list[int]:
+        return [number for number, _name in self.queues]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the log for one task: ids, or transactions of receipts, above and up to."""
+
+    after: int
+    through: int
+
+
+class Log:
+    """Questions about the log."""
+
+    def __init__(self, database: Database, options: ReadOptions) -> None:
+        self._database = database
+        self._options = options
+
+    def check_version(self) -> None:
+        """Raise unless the engine is there in the version that this package works with."""
+        self._database.persist(schema.check)
+
+    def scope(self) -> Scope:
+        """The topics and queues that the options name, checked."""
+        options = self._options
+        if options.entity == "receipts":
+            return self._history()
+        return Scope(self._topics())
+
+    def _topics(self) -> tuple[tuple[int, str], ...]:
+        options = self._options
+        names = None if options.pattern else list(options.topics)
+        found = self._database.rows(_TOPICS, {"names": names, "pattern": options.pattern})
+        return tuple((number, name) for number, name in found)
+
+    def _history(self) -> Scope:
+        options = self._options
+        named = bool(options.topics or options.pattern)
+        topics = self._topics() if named else ()
+        found = self._database.rows(
+            _QUEUES,
+            {
+                "names": list(options.queues) or None,
+                "topic_ids": [number for number, _name in topics] if named else None,
+            },
+        )
+        return Scope(topics, tuple((number, name) for number, name, _topic in found))
+
+    def beginning(self, since: datetime | None = None, floors: Any = None) -> Offset:
+        return self._offset(beginning=True, since=since, floors=floors)
+
+    def end(self) -> Offset:
+        return self._offset(beginning=False)
+
+    def _offset(
+        self, *, beginning: bool, since: datetime | None = None, floors: Any = None
+    ) -> Offset:
+        asked = {"beginning": beginning, "since": since, "floors": as_json(floors)}
+        found: Offset = self._database.value(_OFFSET, asked)
+        return found
+
+    def start(self, start: Start, scope: Scope) -> Offset:
+        """The offset that startingOffsets or endingOffsets stands for."""
+        if start.offset is not None:
+            return start.offset
+        if start.floors is not None:
+            self._check_floors(start.floors, scope)
+            return self.beginning(floors=start.floors)
+        return self.beginning() if start.word == EARLIEST else self.end()
+
+    def _check_floors(self, floors: dict[str, int], scope: Scope) -> None:
+        names = {name for _number, name in scope.topics}
+        if unknown := sorted(floors.keys() - names):
+            raise InvalidOption(
+                f"startingOffsets names {', '.join(unknown)}, which is not among the topics read"
+            )
+
+    def next(self, scope: Scope, start: Offset, target: Offset | None, **limits: Any) -> Offset:
+        """Where the next batch ends; the start itself when there is nothing."""
+        asked = {
+            "start": as_json(start),
+            "target": as_json(target),
+            "max_rows": limits.get("max_rows"),
+            "min_rows": limits.get("min_rows"),
+        }
+        if self._options.entity == "receipts":
+            found = self._database.rows(_NEXT_RECEIPTS, {**asked, "queue_ids": scope.queue_ids})
+        else:
+            asked["max_bytes"] = limits.get("max_bytes")
+            asked["may_lose"] = not self._options.fail_on_data_loss
+            found = self._database.rows(_NEXT, {**asked, "topic_ids": scope.topic_ids})
+        end: Offset = found[0][0]
+        return end
+
+    def split(self, scope: Scope, start: Offset, end: Offset) -> list[Piece]:
+        """The pieces between two offsets, each small enough for one task."""
+        asked: dict[str, Any] = {
+            "start": as_json(start),
+            "end": as_json(end),
+            "max_rows": self._options.rows_per_partition,
+        }
+        if self._options.entity == "receipts":
+            found = self._database.rows(_SPLIT_RECEIPTS, {**asked, "queue_ids": scope.queue_ids})
+        else:
+            asked |= {"topic_ids": scope.topic_ids, "parts": self._options.min_partitions}
+            found = self._database.rows(_SPLIT, asked)
+        return [Piece(after, through) for after, through in found]
+
+
+def as_json(value: Any) -> str | None:
+    """An offset as the database takes it."""
+    return None if value is None else json.dumps(value)

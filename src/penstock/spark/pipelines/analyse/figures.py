@@ -1,0 +1,179 @@
+"""From facts to figures, by Spark's SQL; small results that fit a page or a table."""
+
+# ruff: noqa: S608 - what is put into the statements are words of this file
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from penstock.spark.pipelines.report.model import (
+    Bar,
+    Bucket,
+    Group,
+    Percentiles,
+    QueueFigures,
+    Reason,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+VIEW = "penstock_attempts"
+# Four bars of a histogram for every doubling.
+_FINE = 4
+_REPORTED = 60
+
+_COUNTS = """
+    count_if(outcome = 'acked') as done,
+    count_if(outcome = 'acked' and attempt = 1) as done_at_once,
+    count(distinct case when attempt > 1 then message_id end) as retried,
+    count_if(outcome = 'dead') as dead,
+    count_if(outcome in ('failed', 'expired', 'dead')) as failures,
+    count_if(outcome = 'expired') as expired,
+    count_if(outcome = 'released') as released"""
+
+
+def _shares(name: str) -> str:
+    array = f"percentile_approx({name}, array(0.5, 0.95, 0.99), 10000)"
+    return ", ".join(f"{array}[{place}] as {name}_{share}" for place, share in enumerate(_SHARES))
+
+
+_SHARES = ("p50", "p95", "p99")
+_TIMES = f"{_shares('wait')}, {_shares('work')}, {_shares('end_to_end')}"
+
+# The tables that a run writes, each by one statement over the facts.
+TABLES = {
+    "queues": f"select queue, {_COUNTS}, {_TIMES} from {VIEW} group by queue",
+    "hours": f"""select queue, tenant_id, date_trunc('hour', ended_at) as hour, day,
+        {_COUNTS}, {_TIMES} from {VIEW} group by all""",
+    "keys": f"""select queue, key, {_COUNTS}, {_shares("end_to_end")} from {VIEW}
+        group by queue, key order by dead desc, failures desc, end_to_end_p99 desc limit 100000""",
+    "tenants": f"select queue, tenant_id, {_COUNTS}, {_TIMES} from {VIEW} group by 1, 2",
+    "reasons": f"""select queue, coalesce(error, outcome) as error, count(*) as attempts,
+        count(distinct message_id) as messages, min(ended_at) as first_at, max(ended_at) as last_at,
+        max(message_id) as last_message_id
+        from {VIEW} where outcome in ('failed', 'expired', 'dead') group by 1, 2""",
+}  # fmt: skip
+
+
+def table(facts: DataFrame, name: str) -> pa.Table:
+    """One of the tables, small enough for the driver."""
+    return _ask(facts, TABLES[name]).toArrow()
+
+
+def _ask(facts: DataFrame, statement: str) -> DataFrame:
+    facts.createOrReplaceTempView(VIEW)
+    return facts.sparkSession.sql(statement)
+
+
+def period(facts: DataFrame) -> tuple[datetime, datetime] | None:
+    """The first and the last moment that the facts tell of."""
+    row = _ask(
+        facts,
+        "select min(coalesce(due_at, claimed_at, ended_at)) as first, max(ended_at) as last "
+        f"from {VIEW}",
+    ).collect()[0]
+    return None if row["last"] is None else (_utc(row["first"]), _utc(row["last"]))
+
+
+def queues(rows: pa.Table) -> tuple[QueueFigures, ...]:
+    return tuple(
+        QueueFigures(
+            row["queue"],
+            row["done"],
+            row["done_at_once"],
+            row["retried"],
+            row["dead"],
+            row["failures"],
+            _percentiles(row, "wait"),
+            _percentiles(row, "work"),
+            _percentiles(row, "end_to_end"),
+        )
+        for row in sorted(rows.to_pylist(), key=lambda row: str(row["queue"]))
+    )
+
+
+def buckets(facts: DataFrame, size: timedelta) -> tuple[Bucket, ...]:
+    """The facts in spans of time, counted from 1970 so that a span is the same in every report."""
+    width = round(size / timedelta(milliseconds=1))
+    rows = _ask(
+        facts,
+        f"""select queue,
+        timestamp_millis(floor(unix_millis(ended_at) / {width}) * {width}) as at,
+        {_COUNTS}, {_shares("end_to_end")} from {VIEW} group by 1, 2""",
+    ).collect()
+    return tuple(
+        Bucket(
+            row["queue"],
+            _utc(row["at"]),
+            row["done"],
+            row["failures"],
+            row["dead"],
+            _percentiles(row.asDict(), "end_to_end"),
+        )
+        for row in sorted(rows, key=lambda row: (row["at"], row["queue"]))
+    )
+
+
+def histogram(facts: DataFrame) -> tuple[Bar, ...]:
+    rows = _ask(
+        facts,
+        f"""select queue, floor(log2(greatest(end_to_end, 0.000001)) * {_FINE}) as step,
+        count(*) as many
+        from {VIEW} where end_to_end is not null and outcome = 'acked' group by 1, 2""",
+    ).collect()
+    return tuple(
+        Bar(row["queue"], 2 ** (row["step"] / _FINE), 2 ** ((row["step"] + 1) / _FINE), row["many"])
+        for row in sorted(rows, key=lambda row: (row["queue"], row["step"]))
+    )
+
+
+def reasons(rows: pa.Table) -> tuple[Reason, ...]:
+    found = sorted(rows.to_pylist(), key=lambda row: (-row["attempts"], row["error"]))
+    return tuple(
+        Reason(row["queue"], row["error"], row["attempts"], row["messages"], _utc(row["last_at"]))
+        for row in found
+    )
+
+
+def groups(rows: pa.Table, name: str) -> tuple[Group, ...]:
+    """Those that need a look first: dead letters, failures, slowness."""
+
+    def need(row: dict[str, Any]) -> tuple[float, float, float]:
+        return (-row["dead"], -row["failures"], -(row["end_to_end_p99"] or 0))
+
+    return tuple(
+        Group(
+            row["queue"],
+            row[name],
+            row["done"] + row["dead"],
+            row["failures"],
+            row["dead"],
+            _percentiles(row, "end_to_end"),
+        )
+        for row in sorted(rows.to_pylist(), key=need)[:_REPORTED]
+    )
+
+
+def _percentiles(row: Any, name: str) -> Percentiles:
+    return Percentiles(*(row[f"{name}_{share}"] for share in _SHARES))
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Names without what they all begin with, up to a separator: plots have little room."""
+    if len(set(names)) <= 1:
+        return {name: name for name in names}
+    shortest = min(names, key=len)
+    common = next(
+        (n for n in range(len(shortest)) if len({name[n] for name in names}) > 1), len(shortest)
+    )
+    cut = max((shortest[:common].rfind(mark) + 1 for mark in "-_./:"), default=0)
+    return {name: name[cut:] or name for name in names}

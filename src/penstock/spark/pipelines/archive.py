@@ -1,0 +1,84 @@
+"""archive: topics into a lake, exactly once; then the log may shrink."""
+
+# ruff: noqa: A002 - format is Spark's word
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from pyspark.sql import functions as f
+
+from penstock.spark.pipelines import database, source, streaming
+from penstock.spark.pipelines.lag import Lag
+from penstock.spark.pipelines.lake import Compaction, Format, Lake, open_lake
+from penstock.spark.pipelines.run import Run, RunOptions, started
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from penstock.spark.pipelines.summary import Summary
+
+SMALL = 64 * 1024 * 1024
+
+
+def archive(
+    topics: str | Sequence[str],
+    target: str | Path,
+    *,
+    format: Format | str = Format.DELTA,
+    group: str | None = None,
+    start: str = "earliest",
+    max_rows: int | None = 1_000_000,
+    compact: bool = False,
+    compact_below: int = SMALL,
+    keep_hours: int = 168,
+    catalog: str | None = None,
+    table: str | None = None,
+    **run: Unpack[RunOptions],
+) -> Summary:
+    """Write every message of the topics to the lake once, partitioned by topic and day (UTC).
+
+    A named reader keeps the log until its messages are in the lake, and not longer: retention
+    follows the archive.  With `compact` small files are joined at the end.
+    """
+    wanted = source.names(topics)
+    lake = open_lake(str(target), format, catalog=catalog, table=table)
+    # The archive carries its own checkpoint: where one is copied to, the other goes along.
+    state = f"{lake.root}/_penstock/state"
+    with started("archive", run, *wanted, state=state) as going:
+        name = group or source.default_group("archive", going)
+        frame = source.stream(going, wanted, group=name, start=start, max_rows=max_rows)
+        work = _Archive(lake, going)
+        streaming.each_batch(going, prepared(frame), work, lag=Lag(going.url, name))
+        done = _compacted(going, lake, compact_below, keep_hours) if compact else None
+        return _told(going, lake, name, done)
+
+
+class _Archive:
+    """Writes a batch of the stream under the stream's own name, so that a replay finds itself."""
+
+    def __init__(self, lake: Lake, run: Run) -> None:
+        self._lake, self._run = lake, run
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        self._lake.write(frame, streaming.query_id(self._run, frame), batch)
+
+
+def prepared(frame: DataFrame) -> DataFrame:
+    """What the archive keeps of a message: all of it, and its day."""
+    return frame.withColumn("day", f.to_date(f.col("timestamp")))
+
+
+def _compacted(run: Run, lake: Lake, below: int, keep_hours: int) -> Compaction:
+    run.teller.tell(phase="compacting")
+    return lake.compact(below_bytes=below, keep_hours=keep_hours)
+
+
+def _told(run: Run, lake: Lake, group: str, done: Compaction | None) -> Summary:
+    details = {"archive": lake.root, "group": group}
+    if done is not None:
+        details["compacted"] = f"{done.files_before} files into {done.files_after}"
+    return run.summary(lag=database.reader_lag(run.url, group), **details)

@@ -1,0 +1,72 @@
+"""What a pipeline asks the database from the driver: small questions, by the client's own calls."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+
+from penstock import schema
+from penstock.client import calls
+from penstock.client.blocking import run
+from penstock.errors import DatabaseUnavailable, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.client.calls import Call
+
+T = TypeVar("T")
+
+
+@contextmanager
+def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A short connection to a database that has the engine."""
+    try:
+        connection = psycopg.connect(url, autocommit=True, application_name="penstock pipeline")
+    except psycopg.Error as problem:
+        raise DatabaseUnavailable(str(translate(problem))) from None
+    with connection:
+        schema.check(connection)
+        yield connection
+
+
+def ask(url: str, call: Call[T]) -> T:
+    with connected(url) as connection:
+        return run(connection, call)
+
+
+def identity(url: str) -> str:
+    """Which database it is, however its address is spelt."""
+    with connected(url) as connection:
+        row = connection.execute(
+            "select c.system_identifier, current_database() from pg_control_system() c"
+        ).fetchone()
+    assert row is not None
+    return f"{row[0]}/{row[1]}"
+
+
+def ensure_topic(url: str, topic: str) -> None:
+    """Create the topic unless it is there."""
+    ask(url, calls.create_topic(topic))
+
+
+def ensure_topics(url: str, topics: Iterable[str]) -> None:
+    with connected(url) as connection:
+        for topic in topics:
+            run(connection, calls.create_topic(topic))
+
+
+def topic_names(url: str) -> set[str]:
+    return {each.name for each in ask(url, calls.list_topics())}
+
+
+def reader_lag(url: str, prefix: str) -> int | None:
+    """Messages that a reader, or one for each topic, has not committed; None: no such reader."""
+    found = [
+        each.lag
+        for each in ask(url, calls.list_readers())
+        if each.name == prefix or each.name.startswith(f"{prefix}:")
+    ]
+    return sum(found) if found else None

@@ -1,0 +1,89 @@
+"""The Spark session of a pipeline: the caller's, the process's own, or a new one."""
+
+# ruff: noqa: PLC0415 - Spark is imported when it is wanted
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from penstock.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# Whatever the zone of machine or cluster: days of an archive are days in UTC.
+_SETTINGS = {"spark.sql.session.timeZone": "UTC"}
+
+
+@contextmanager
+def opened(
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> Iterator[SparkSession]:
+    """A session that knows the source `penstock`; ended if it was started here."""
+    if master and remote:
+        raise InvalidSetting("choose one: --master for a cluster, --remote for a Connect server")
+    running = _running()
+    if running is not None:
+        yield running
+        return
+    spark = _start(master, remote, _SETTINGS | dict(conf or {}), log)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _running() -> SparkSession | None:
+    """A program that has a session keeps it: a process has one JVM."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def _start(
+    master: str | None, remote: str | None, conf: dict[str, str], log: Path | None
+) -> SparkSession:
+    try:
+        from penstock.spark import attach, session
+    except ModuleNotFoundError as problem:
+        raise missing(problem) from None
+    with _stderr_into(log):
+        spark = session(master, remote, settings=conf)
+    if remote or (master and not master.startswith("local")):
+        attach(spark)
+    return spark
+
+
+def missing(problem: ModuleNotFoundError) -> InvalidSetting:
+    """What to do about a library that only pipelines need."""
+    return InvalidSetting(f"pipelines need {problem.name}: pip install 'penstock[spark]'")
+
+
+@contextmanager
+def _stderr_into(log: Path | None) -> Iterator[None]:
+    """A JVM inherits stderr when it starts: its log goes to a file, not over a person's screen."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as stream:
+        os.dup2(stream.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

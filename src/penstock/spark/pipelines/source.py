@@ -1,0 +1,78 @@
+"""Reading topics as a stream or as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import InvalidSetting, UnknownTopic
+from penstock.spark.pipelines import database
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from penstock.spark.pipelines.run import Run
+
+
+_ASCII = 127
+
+
+def names(topics: str | Sequence[str]) -> list[str]:
+    """One topic or several, each once."""
+    found = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
+    if not found:
+        raise InvalidSetting("name at least one topic")
+    return found
+
+
+def check_topics(run: Run, topics: Sequence[str]) -> None:
+    """A topic that is not there is said before Spark plans anything."""
+    missing = [topic for topic in topics if topic not in database.topic_names(run.url)]
+    if missing:
+        raise UnknownTopic(f"there is no topic {', '.join(missing)}")
+
+
+def stream(
+    run: Run,
+    topics: Sequence[str],
+    *,
+    group: str,
+    start: str = "earliest",
+    max_rows: int | None = None,
+) -> DataFrame:
+    """The log of topics as a stream of a named group, which keeps the log until it is committed."""
+    check_topics(run, topics)
+    reader = (
+        run.spark.readStream.format("penstock")
+        .option("url", run.url)
+        .options(**subscription(topics))
+        .option("group", group)
+        .option(*starting(start))
+    )
+    if max_rows is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
+    return reader.load()
+
+
+def subscription(topics: Sequence[str]) -> dict[str, str]:
+    """The option that names the topics; a name may hold a comma, which only a pattern can say."""
+    if any("," in topic or topic != topic.strip() for topic in topics):
+        return {"subscribePattern": "|".join(map(_literally, topics))}
+    return {"subscribe": ",".join(topics)}
+
+
+def _literally(name: str) -> str:
+    return "".join(char if char.isalnum() or ord(char) > _ASCII else f"\\{char}" for char in name)
+
+
+def starting(start: str) -> tuple[str, str]:
+    """Where a new group begins: earliest, latest, a moment, or offsets as JSON."""
+    if start in {"earliest", "latest"} or start.lstrip().startswith("{"):
+        return "startingOffsets", start
+    return "startingTimestamp", start
+
+
+def default_group(pipeline: str, run: Run) -> str:
+    """A group of its own for every state: two archives of one topic don't share a position."""
+    return f"{pipeline}-{run.state.identity()[:12]}"

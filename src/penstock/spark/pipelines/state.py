@@ -1,0 +1,107 @@
+"""A pipeline's memory between runs: a folder with its checkpoint and its ledger.
+
+Whoever runs the same pipeline with the same state continues where the last run ended.  One run at
+a time: a second one would do the same batches.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+
+from penstock.errors import InvalidSetting
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class State:
+    """A folder of this machine, or a URI that only Spark itself reads and writes."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location.rstrip("/")
+
+    @property
+    def is_remote(self) -> bool:
+        return "://" in self.location
+
+    @property
+    def folder(self) -> Path:
+        if self.is_remote:
+            raise InvalidSetting(
+                f"this pipeline keeps its ledger on this machine; --state {self.location} is remote"
+            )
+        return Path(self.location)
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps a stream's offsets."""
+        return f"{self.location}/checkpoint"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep a second run of the same pipeline out; the lock ends with the process."""
+        if self.is_remote:
+            yield
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InvalidSetting(
+                    f"another run of this pipeline has its state {self.location}: "
+                    "end it first, or give this one a --state of its own"
+                ) from None
+            yield
+
+    def read(self, name: str) -> Any:
+        """A document of the state; None when there is none."""
+        try:
+            return json.loads((self.folder / name).read_text())
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, document: Any) -> None:
+        """Whole or not at all, and on the disk when this returns."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{path.name}.new")
+        with new.open("w") as stream:
+            json.dump(document, stream, ensure_ascii=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(path)
+
+    def identity(self) -> str:
+        """The name under which this state's batches are known to the places they are written to."""
+        found = self.read("identity.json")
+        if found is None:
+            found = {"id": uuid.uuid4().hex}
+            self.write("identity.json", found)
+        return str(found["id"])
+
+
+def default_location(pipeline: str, *marks: object) -> str:
+    """The same arguments find the same state, wherever the command is run from."""
+    digest = hashlib.sha256(json.dumps([str(mark) for mark in marks]).encode()).hexdigest()[:12]
+    return str(_home() / "pipelines" / f"{pipeline}-{digest}")
+
+
+def log_file() -> Path:
+    """Where Spark's own log goes when a command starts it."""
+    return _home() / "pipelines" / "spark.log"
+
+
+def _home() -> Path:
+    chosen = Settings.load().data_dir
+    return chosen if chosen is not None else Path(platformdirs.user_data_dir("penstock"))

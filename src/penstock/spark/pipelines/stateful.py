@@ -1,0 +1,135 @@
+"""dedupe and aggregate: two streams with a memory, as they are and as examples to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Unpack
+
+from pyspark.sql import functions as f
+
+from penstock.errors import InvalidSetting
+from penstock.spark.pipelines import database, source, streaming
+from penstock.spark.pipelines.lag import Lag
+from penstock.spark.pipelines.run import Run, RunOptions, started
+from penstock.spark.pipelines.sink import MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping as MappingOf
+
+    from pyspark.sql import DataFrame
+
+    from penstock.spark.pipelines.summary import Summary
+
+
+def dedupe(
+    topics: str | Sequence[str],
+    to_topic: str,
+    *,
+    by: str = "key",
+    within: timedelta = timedelta(hours=1),
+    group: str | None = None,
+    start: str = "earliest",
+    max_rows: int | None = 100_000,
+    **run: Unpack[RunOptions],
+) -> Summary:
+    """Pass on the first message of each value of `by` (an SQL expression); drop the others.
+
+    A message is a duplicate when one like it was published within the window before it.
+    """
+
+    def shape(frame: DataFrame) -> DataFrame:
+        marked = frame.withColumn("_by", f.expr(by).cast("string"))
+        watched = marked.withWatermark("timestamp", _seconds(within))
+        return watched.dropDuplicatesWithinWatermark(["_by"]).select(*_message_columns(frame))
+
+    reading = _Reading(source.names(topics), group, start, max_rows)
+    return _stateful("dedupe", reading, to_topic, shape, run, marks=(by, within))
+
+
+def aggregate(
+    topics: str | Sequence[str],
+    to_topic: str,
+    *,
+    by: str | None = "key",
+    window: timedelta = timedelta(minutes=1),
+    late: timedelta = timedelta(seconds=10),
+    values: MappingOf[str, str] | None = None,
+    group: str | None = None,
+    start: str = "earliest",
+    max_rows: int | None = 100_000,
+    **run: Unpack[RunOptions],
+) -> Summary:
+    """Publish one message per window and value of `by`: how many there were, and more if asked.
+
+    `values` names aggregates, such as {"total": "sum(get_json_object(value, '$.amount'))"}.  A
+    window is published once, when a message `late` behind its end has been seen.
+    """
+
+    def shape(frame: DataFrame) -> DataFrame:
+        watched = frame.withWatermark("timestamp", _seconds(late))
+        size = f.window("timestamp", _seconds(window))
+        keys = [size] if by is None else [size, f.expr(by).cast("string").alias("key")]
+        asked = [f.expr(expression).alias(name) for name, expression in (values or {}).items()]
+        counted = watched.groupBy(*keys).agg(f.count("*").alias("count"), *asked)
+        if by is None:
+            counted = counted.withColumn("key", f.lit(None).cast("string"))
+        told = ["key", "count", *(values or {})]
+        value = f.to_json(
+            f.struct(f.col("window.start").alias("start"), f.col("window.end").alias("end"), *told)
+        )
+        return counted.select("key", value.alias("value"))
+
+    reading = _Reading(source.names(topics), group, start, max_rows)
+    return _stateful("aggregate", reading, to_topic, shape, run, marks=(by, window, late, values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a stream reads, and from where."""
+
+    topics: list[str]
+    group: str | None
+    start: str
+    max_rows: int | None
+
+    def frame(self, run: Run, group: str) -> DataFrame:
+        return source.stream(
+            run, self.topics, group=group, start=self.start, max_rows=self.max_rows
+        )
+
+
+def _stateful(
+    pipeline: str,
+    reading: _Reading,
+    to_topic: str,
+    shape: Callable[[DataFrame], DataFrame],
+    options: RunOptions,
+    *,
+    marks: tuple[Any, ...],
+) -> Summary:
+    if to_topic in reading.topics:
+        raise InvalidSetting(f"{pipeline} reads {to_topic}: write to another topic")
+    with started(pipeline, options, *reading.topics, to_topic, *marks) as going:
+        database.ensure_topic(going.url, to_topic)
+        name = reading.group or source.default_group(pipeline, going)
+        frame = reading.frame(going, name)
+        streaming.follow(going, _writer(going, shape(frame), to_topic), lag=Lag(going.url, name))
+        return going.summary(lag=database.reader_lag(going.url, name), to=to_topic)
+
+
+def _writer(run: Run, frame: DataFrame, topic: str) -> Any:
+    """The exactly-once sink of the source, fed by the stream itself."""
+    writer = frame.writeStream.format("penstock").outputMode("append")
+    return writer.option("url", run.url).option("topic", topic)
+
+
+def _message_columns(frame: DataFrame) -> list[str]:
+    return [
+        name for name in MESSAGE if name in frame.columns and name not in {"topic", "expires_at"}
+    ]
+
+
+def _seconds(span: timedelta) -> str:
+    return f"{span.total_seconds():.3f} seconds"

@@ -1,0 +1,187 @@
+"""Streaming reads: batches between two offsets, chosen in the database and kept there by name.
+
+What Spark asks, and what it does not tell, shapes this file:
+
+- `initialOffset` is asked for twice, and again when batch 0 is run anew, so a stream from `latest`
+  keeps the first answer in the database, under its group.
+- `commit` comes only with the next batch, and never for the last one of an AvailableNow run.  But
+  `latestOffset(start)` is asked for when everything before `start` is done: progress is noted then.
+- An idle stream asks every few milliseconds, so the waiting is done here, on LISTEN.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.spark import reading
+from penstock.spark.connecting import Database
+from penstock.spark.log import Log, as_json
+from penstock.spark.offsets import Offset, Window, same
+from penstock.spark.waking import wait_for_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from penstock.spark.log import Scope
+    from penstock.spark.options import ReadOptions
+
+_OPEN = """
+select penstock.open_stream(
+    %(group)s, %(topic_ids)s::bigint[], %(start)s::jsonb, %(entity)s, %(alone)s)
+"""
+_COMMIT = "select penstock.commit_stream(%(group)s, %(offset)s::jsonb)"
+
+
+class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One stream's conversation with Spark."""
+
+    def __init__(self, info: str, options: ReadOptions, schema: StructType) -> None:
+        self._info = info
+        self._options = options
+        self._schema = schema
+        self._database = Database(info)
+        self._log = Log(self._database, options)
+        self._scope: Scope | None = None
+        self._target: Offset | None = None
+        self._committed: Offset | None = None
+        self._batch_at: float | None = None
+        """When the last batch was given; the delay of small batches counts from it."""
+        self._planned: tuple[Offset, Offset, list[reading.Task]] | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        scope = self._topics()
+        if self._options.since is not None:
+            start: Offset | None = self._log.beginning(since=self._options.since)
+        elif self._options.start.word == "latest":
+            start = None
+        else:
+            start = self._log.start(self._options.start, scope)
+        if self._options.group is None:
+            assert start is not None, "options.py wants a group for streams from latest"
+            return start
+        return self._open(scope, start)
+
+    def _open(self, scope: Scope, start: Offset | None) -> Offset:
+        opened: Offset = self._database.value(
+            _OPEN,
+            {
+                "group": self._options.group,
+                "topic_ids": scope.topic_ids,
+                "start": as_json(start),
+                "entity": self._options.entity,
+                "alone": self._options.pattern is None,
+            },
+        )
+        return opened
+
+    def _topics(self) -> Scope:
+        """The topics; with a pattern, new ones are noticed."""
+        if self._scope is None or self._options.pattern is not None:
+            self._scope = self._log.scope()
+        return self._scope
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Spark hands it back to `latestOffset`."""
+        if self._options.max_rows is not None:
+            return ReadMaxRows(self._options.max_rows)
+        if self._options.max_bytes is not None:
+            return ReadMaxBytes(self._options.max_bytes)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._log.end()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        self._note_progress(start)
+        scope = self._topics()
+        limits = self._limits(limit)
+        end = self._log.next(scope, start, self._target, **limits)
+        if same(start, end) and self._target is None:
+            end = wait_for_messages(
+                self._database,
+                scope.topic_ids or [],
+                lambda: self._log.next(scope, start, None, **self._limits(limit)),
+                lambda found: not same(start, found),
+            )
+        if not same(start, end):
+            self._batch_at = time.monotonic()
+        return end
+
+    def _limits(self, limit: ReadLimit) -> dict[str, int | None]:
+        most, size, least = self._options.max_rows, self._options.max_bytes, self._options.min_rows
+        match limit:
+            case ReadMaxRows():
+                most = limit.max_rows if most is None else min(most, limit.max_rows)
+            case ReadMaxBytes():
+                size = limit.max_bytes if size is None else min(size, limit.max_bytes)
+            case ReadMinRows():
+                least = limit.min_rows if least is None else max(least, limit.min_rows)
+            case _:
+                pass
+        return {"max_rows": most, "max_bytes": size, "min_rows": self._least(least)}
+
+    def _least(self, least: int | None) -> int | None:
+        """How many messages are worth a batch now; all that are there, once they waited enough."""
+        if least is None or self._target is not None:
+            return None
+        if self._batch_at is None:
+            self._batch_at = time.monotonic()
+        waited = time.monotonic() - self._batch_at
+        return None if waited >= self._options.max_delay.total_seconds() else least
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        return None
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[reading.Task]:
+        # Spark may ask several times for one batch and wants the same answer.
+        if self._planned is None or self._planned[:2] != (start, end):
+            self._planned = (start, end, self._plan(start, end))
+        return self._planned[2]
+
+    def _plan(self, start: Offset, end: Offset) -> list[reading.Task]:
+        scope = self._topics()
+        pieces = self._log.split(scope, start, end)
+        window = Window.between(start, end)
+        query = (
+            reading.receipt_query if self._options.entity == "receipts" else reading.message_query
+        )
+        check = None
+        if self._options.entity == "messages" and self._options.fail_on_data_loss:
+            check = reading.kept(scope, start)
+        filters = reading.Filters(tenant=self._options.tenant, key=self._options.key)
+        return [
+            reading.Task(query(self._schema, scope, window, piece, filters), check)
+            for piece in pieces
+        ]
+
+    def read(self, partition: reading.Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return reading.run(self._info, partition, self._schema)
+
+    def commit(self, end: Offset) -> None:
+        self._note_progress(end)
+
+    def _note_progress(self, offset: Offset) -> None:
+        if self._options.group is None or offset == self._committed:
+            return
+        if self._committed is None:
+            # After a restart nobody asked where the stream began: its readers must be there.
+            self._open(self._topics(), offset)
+        self._database.value(_COMMIT, {"group": self._options.group, "offset": as_json(offset)})
+        self._committed = offset
+
+    def stop(self) -> None:
+        self._database.close()

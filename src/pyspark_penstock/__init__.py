@@ -1,0 +1,5 @@
+"""Where Spark looks for the data source `penstock`, on driver and executors."""
+
+from penstock.spark.source import PenstockDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,37 @@
+"""One Spark for all pipelines, that of the data source's tests, and a shop to run them on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.pipelines.shop import Shop
+from tests.spark.conftest import spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import psycopg
+    from pyspark.sql import SparkSession
+
+    from tests.fixtures.databases import Database
+
+__all__ = ["spark"]
+
+_HERE = "tests/pipelines/"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In one process with the other Spark tests: starting Spark costs more than any test."""
+    for item in items:
+        if _HERE in item.path.as_posix():
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture
+def shop(
+    spark: SparkSession, database: Database, db: psycopg.Connection[Any], tmp_path: Path
+) -> Shop:
+    """A database with messages, and pipelines that run on it."""
+    return Shop(spark, database.tcp_dsn, db, tmp_path)

@@ -1,0 +1,50 @@
+"""dedupe and aggregate: what they remember, they remember over restarts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.errors import InvalidSetting
+from penstock.spark.pipelines import aggregate, dedupe
+
+if TYPE_CHECKING:
+    from tests.pipelines.shop import Shop
+
+
+def test_duplicates_are_dropped_within_and_between_runs(shop: Shop):
+    shop.publish("in", [{"n": n} for n in range(4)], keys=["a", "b", "a", "c"])
+    shop(dedupe, "in", "out")
+    assert sorted(each["key"] for each in shop.messages("out")) == ["a", "b", "c"]
+    shop.publish("in", [{"n": n} for n in range(4, 6)], keys=["b", "d"])
+    shop(dedupe, "in", "out")
+    assert sorted(each["key"] for each in shop.messages("out")) == ["a", "b", "c", "d"]
+
+
+def test_windows_are_counted_once(shop: Shop):
+    def at(minutes: int) -> None:
+        shop.db.execute(
+            "update penstock_data.messages set published_at = '2026-01-01Z'::timestamptz + %s "
+            "where published_at > '2026-01-02'",
+            (timedelta(minutes=minutes),),
+        )
+
+    shop.publish("in", [{"amount": 2}, {"amount": 3}, {"amount": 5}], keys=["a", "b", "a"])
+    at(0)
+    shop.publish("in", [{"amount": 1}], keys=["a"])
+    at(30)
+    totals = {"total": "sum(cast(get_json_object(value, '$.amount') as int))"}
+    for _time in range(2):
+        shop(aggregate, "in", "out", window=timedelta(minutes=10), late=timedelta(0), values=totals)
+    found = [
+        (each["key"], each["payload"]["count"], each["payload"]["total"])
+        for each in shop.messages("out")
+    ]
+    assert sorted(found) == [("a", 2, 7), ("b", 1, 3)]
+
+
+def test_a_stream_may_not_feed_itself(shop: Shop):
+    with pytest.raises(InvalidSetting, match="write to another topic"):
+        shop(dedupe, "in", "in")
