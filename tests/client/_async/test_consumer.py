@@ -40,9 +40,8 @@ async def mq(database: Database) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An idle consumer does not look by itself: what wakes it is a notification, or a due time."""
-    for name in ("FIRST_NAP", "LONGEST_DOUBT"):
-        monkeypatch.setattr(consuming, name, HOUR.total_seconds())
+    """An idle consumer has no doubts: what wakes it is a notification, or a due time."""
+    monkeypatch.setattr(consuming.Stragglers, "left", lambda self, oldest_writer: False)
 
 
 async def taken(consumer: Consumer[Any], count: int) -> list[Any]:

@@ -41,9 +41,8 @@ def mq(database: Database) -> Iterator[Client]:
 
 @pytest.fixture
 def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An idle consumer does not look by itself: what wakes it is a notification, or a due time."""
-    for name in ("FIRST_NAP", "LONGEST_DOUBT"):
-        monkeypatch.setattr(consuming, name, HOUR.total_seconds())
+    """An idle consumer has no doubts: what wakes it is a notification, or a due time."""
+    monkeypatch.setattr(consuming.Stragglers, "left", lambda self, oldest_writer: False)
 
 
 def taken(consumer: Consumer[Any], count: int) -> list[Any]:
