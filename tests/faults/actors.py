@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tests.faults.ledger import Ledger, Step
 
 TOPIC = "orders"
 QUEUE = "billing"
+# A black hole is given up after this.
+ANSWER = timedelta(seconds=2)
 
 
 async def publish(options: argparse.Namespace, ledger: Ledger) -> None:
@@ -28,7 +31,8 @@ async def publish(options: argparse.Namespace, ledger: Ledger) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     number = options.first
-    async with penstock.connect(options.dsn, retry_for=timedelta(minutes=5)) as mq:
+    patience = timedelta(minutes=5)
+    async with penstock.connect(options.dsn, retry_for=patience, call_timeout=ANSWER) as mq:
         while not stop.is_set():
             await _publish_one(mq, number, options, ledger)
             number += 1
@@ -45,7 +49,8 @@ async def _publish_one(
     except errors.OutcomeUnknown:
         ledger.note(Step.ACKED if options.sabotage == "believe" else Step.UNKNOWN, number)
         if options.sabotage == "repeat":
-            await mq.publish(TOPIC, number)
+            with suppress(errors.PenstockError):
+                await mq.publish(TOPIC, number)
     except errors.PenstockError:
         ledger.note(Step.ACKED if options.sabotage == "believe" else Step.REFUSED, number)
     else:
@@ -54,7 +59,7 @@ async def _publish_one(
 
 async def work(options: argparse.Namespace, ledger: Ledger) -> None:
     """A worker whose handler takes a moment, and notes what it was given."""
-    worker = penstock.Worker(penstock.connect(options.dsn))
+    worker = penstock.Worker(penstock.connect(options.dsn, call_timeout=ANSWER))
     # Left to itself a worker looks when a claim ends; one that sleeps on is told so by its options.
     polling = timedelta(seconds=12 if options.sabotage == "oversleep" else 1)
 

@@ -114,9 +114,8 @@ def misbehave(proxy: Proxy, luck: random.Random) -> None:
             proxy.refusing = True
             proxy.cut()
     time.sleep(luck.uniform(0.1, 0.5))
+    # What was swallowed is gone, and whoever waits for an answer on such a connection gives it up.
     proxy.heal()
-    # What was swallowed is gone: such a connection would wait for its answer for ever.
-    proxy.cut()
     time.sleep(luck.uniform(0.1, 0.5))
 
 
