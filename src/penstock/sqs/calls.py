@@ -9,7 +9,8 @@ from penstock.client.calls import Call, Repeat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.sqs.gather import Ask
+    from penstock.sqs.gather import Ask, Job
+    from penstock.sqs.pipe import Parameters
 
 # Done twice, these would leave a trace of the first time.
 _ONCE = frozenset({"SendMessage", "SendMessageBatch", "StartMessageMoveTask"})
@@ -28,16 +29,29 @@ def invoke_many(action: str, asks: Sequence[Ask]) -> Call[list[bytes]]:
         _INVOKE,
         (
             action,
-            _array([ask.request for ask in asks]),
-            _array([ask.context for ask in asks]),
+            _array([ask.request for ask in asks]).decode(),
+            _array([ask.context for ask in asks]).decode(),
         ),
         _texts,
-        Repeat.BEFORE_SENDING if action in _ONCE else Repeat.ALWAYS,
+        repeat_of(action),
     )
 
 
-def _array(texts: Sequence[bytes]) -> str:
-    return f"[{b','.join(texts).decode()}]"
+def parameters(jobs: Sequence[Job]) -> Parameters:
+    """The same, of jobs with one action, as a pipe takes it."""
+    return (
+        jobs[0].action.encode(),
+        _array([job.ask.request for job in jobs]),
+        _array([job.ask.context for job in jobs]),
+    )
+
+
+def repeat_of(action: str) -> Repeat:
+    return Repeat.BEFORE_SENDING if action in _ONCE else Repeat.ALWAYS
+
+
+def _array(texts: Sequence[bytes]) -> bytes:
+    return b"[%s]" % b",".join(texts)
 
 
 def _texts(rows: Sequence[Sequence[Any]]) -> list[bytes]:

@@ -1,8 +1,9 @@
-"""Group commit at the door: requests that meet are answered by one statement.
+"""Group commit at the door: requests that meet are carried out in one transaction.
 
-A lane is one action on one queue.  The first request of an idle lane sets out at once; those that
-arrive while its statement runs set out together when it is done.  There is no timer, so a lone
-request waits for nobody, and the busier a lane is, the more its statements carry.
+A lane is one queue.  What arrives for an idle lane sets out at once, with everything else that
+arrived in the same turn of the loop; what arrives while its lane is busy sets out together when
+that is done.  There is no timer, so a lone request waits for nobody, and the busier a lane is, the
+more its transactions carry.  A lane that has to wait for a lock holds up no other lane.
 """
 
 from __future__ import annotations
@@ -12,10 +13,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from penstock.errors import EngineError
-
 L = TypeVar("L", bound=Hashable)
-A = TypeVar("A")
 
 MOST_BYTES = 2 * 1024 * 1024
 
@@ -28,79 +26,99 @@ class Ask:
     context: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting(Generic[A]):
+@dataclass(eq=False, slots=True)
+class Job:
+    """One action on its way."""
+
+    action: str
     ask: Ask
-    answer: asyncio.Future[A]
+    answer: asyncio.Future[bytes]
 
 
-class Gatherer(Generic[L, A]):
-    """Runs batches; `run` answers every ask of a batch, in order."""
+class Gatherer(Generic[L]):
+    """Runs batches: `run` answers every job of one, and never raises.
+
+    `width` is how many run at once; with `mixed`, jobs of several lanes share a batch.
+    """
 
     def __init__(
-        self, run: Callable[[L, Sequence[Ask]], Awaitable[Sequence[A]]], *, most: int = 64
+        self,
+        run: Callable[[Sequence[Job]], Awaitable[None]],
+        *,
+        most: int,
+        width: int,
+        mixed: bool,
     ) -> None:
         self._run = run
         self._most = most
-        # A lane is here while it runs, with those who wait for its next statement.
-        self._lanes: dict[L, list[_Waiting[A]]] = {}
+        self._width = width
+        self._mixed = mixed
+        self._ready: dict[L, list[Job]] = {}
+        self._busy: dict[L, list[Job]] = {}
+        """Lanes that have a batch under way, with those who wait for its end."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._called = False
 
-    async def ask(self, lane: L, ask: Ask) -> A:
+    def ask(self, lane: L, action: str, ask: Ask) -> asyncio.Future[bytes]:
         """The answer to one request, which may travel with others."""
         loop = asyncio.get_running_loop()
-        waiting: _Waiting[A] = _Waiting(ask, loop.create_future())
-        running = self._lanes.get(lane)
-        if running is None:
-            self._lanes[lane] = [waiting]
-            task = loop.create_task(self._serve(lane))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        job = Job(action, ask, loop.create_future())
+        waiting = self._busy.get(lane)
+        if waiting is not None:
+            waiting.append(job)
         else:
-            running.append(waiting)
-        return await waiting.answer
+            self._ready.setdefault(lane, []).append(job)
+            if not self._called:
+                # Not now: others that arrived in this turn of the loop come along.
+                self._called = True
+                loop.call_soon(self._start)
+        return job.answer
 
     async def settle(self) -> None:
         """Wait until nothing is under way."""
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        while self._tasks or self._ready:
+            await (asyncio.wait(set(self._tasks)) if self._tasks else asyncio.sleep(0))
 
-    async def _serve(self, lane: L) -> None:
-        while waiting := self._lanes[lane]:
-            batch = waiting[: fitting([each.ask for each in waiting], self._most)]
-            self._lanes[lane] = waiting[len(batch) :]
-            await self._answer(lane, batch)
-        del self._lanes[lane]
+    def _start(self) -> None:
+        self._called = False
+        while self._ready and len(self._tasks) < self._width:
+            lanes, batch = self._load()
+            task = asyncio.get_running_loop().create_task(self._run(batch))  # type: ignore[arg-type]
+            self._tasks.add(task)
+            task.add_done_callback(lambda done, lanes=lanes: self._done(done, lanes))
 
-    async def _answer(self, lane: L, batch: Sequence[_Waiting[A]]) -> None:
-        try:
-            answers = await self._run(lane, [each.ask for each in batch])
-        except EngineError as problem:
-            # The database refused the statement as a whole; alone, only the culprit is refused.
-            if len(batch) == 1:
-                _fail(batch, problem)
-            else:
-                for each in batch:
-                    await self._answer(lane, [each])
-        except BaseException as problem:  # noqa: BLE001 - it goes to those who asked
-            _fail(batch, problem)
-        else:
-            for each, answer in zip(batch, answers, strict=True):
-                if not each.answer.done():
-                    each.answer.set_result(answer)
+    def _load(self) -> tuple[list[L], list[Job]]:
+        """Take a batch of what is ready; its lanes are busy from now on."""
+        lanes: list[L] = []
+        batch: list[Job] = []
+        size = 0
+        while self._ready and (not lanes or (self._mixed and len(batch) < self._most)):
+            lane = next(iter(self._ready))
+            jobs = self._ready.pop(lane)
+            count, size = fitting(jobs, self._most - len(batch), size)
+            batch += jobs[:count]
+            lanes.append(lane)
+            self._busy[lane] = jobs[count:]
+            if count < len(jobs):
+                break
+        return lanes, batch
+
+    def _done(self, task: asyncio.Task[None], lanes: Sequence[L]) -> None:
+        self._tasks.discard(task)
+        for lane in lanes:
+            if waiting := self._busy.pop(lane):
+                self._ready[lane] = waiting
+        if self._ready and not self._called:
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._start)
 
 
-def fitting(asks: Sequence[Ask], most: int) -> int:
-    """How many of the first asks one statement takes: so many, and not too many bytes."""
-    size = 0
-    for count, ask in enumerate(asks[:most]):
-        size += len(ask.request)
-        if size > MOST_BYTES and count:
-            return count
-    return min(len(asks), most)
-
-
-def _fail(batch: Sequence[_Waiting[A]], problem: BaseException) -> None:
-    for each in batch:
-        if not each.answer.done():
-            each.answer.set_exception(problem)
+def fitting(jobs: Sequence[Job], most: int, size: int = 0) -> tuple[int, int]:
+    """How many of the first jobs a batch of this size still takes, and its size then."""
+    count = 0
+    for job in jobs[:most]:
+        added = size + len(job.ask.request)
+        if added > MOST_BYTES and size:
+            break
+        count, size = count + 1, added
+    return count, size

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from penstock.errors import InvalidSetting, PenstockError
-from penstock.sqs.asgi import Application
 from penstock.sqs.assembly import Door
-from penstock.sqs.protocol import limited
+from penstock.sqs.connection import connections
+from penstock.sqs.lifespan import Lifespan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +53,8 @@ class Server(uvicorn.Server):
 
     def __init__(self, plan: Plan) -> None:
         self.door = Door(plan.settings, plan.options, plan.folder)
-        self.application = Application(self.door)
-        super().__init__(_configuration(self.application, plan.options))
+        self.lifetime = Lifespan(self.door)
+        super().__init__(_configuration(self.lifetime, self.door))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.door.polls.stop()
@@ -102,18 +102,19 @@ def run(plan: Plan, listening: socket.socket) -> None:
     try:
         server.run([listening])
     except SystemExit:
-        if server.application.problem is not None:
-            raise server.application.problem from None
+        if server.lifetime.problem is not None:
+            raise server.lifetime.problem from None
         raise
     except KeyboardInterrupt:
         # uvicorn raises the signal again that it has obeyed.
         pass
 
 
-def _configuration(application: Application, options: Options) -> uvicorn.Config:
+def _configuration(lifetime: Lifespan, door: Door) -> uvicorn.Config:
+    options = door.options
     return uvicorn.Config(
-        application,
-        http=limited(options.header_deadline.total_seconds()),
+        lifetime,
+        http=connections(door),
         loop="uvloop",
         lifespan="on",
         ws="none",
@@ -121,9 +122,7 @@ def _configuration(application: Application, options: Options) -> uvicorn.Config
         log_config=None,
         log_level="warning",
         server_header=False,
-        proxy_headers=options.behind_proxy,
-        forwarded_allow_ips="*",
-        timeout_keep_alive=round(options.idle_deadline.total_seconds()),
+        proxy_headers=False,
         timeout_graceful_shutdown=round(options.grace.total_seconds()),
         backlog=_BACKLOG,
         **_tls(options),

@@ -1,0 +1,116 @@
+"""Batches of jobs, carried out over the door's own connections.
+
+What goes wrong on them (a connection that breaks, a statement that the database refuses because of
+one of its requests) is left to the client's way of calling, which is slower and knows when to
+repeat what.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from penstock.client import retrying
+from penstock.client.retrying import Kind
+from penstock.errors import PenstockError
+from penstock.sqs import calls
+from penstock.sqs.pipe import Pipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.client._async.database import Database
+    from penstock.sqs.gather import Job
+
+
+class Carrier:
+    """A few pipes of one kind, opened when they are needed."""
+
+    def __init__(self, database: Database, *, durable: bool) -> None:
+        self._database = database
+        self._durable = durable
+        self._idle: list[Pipe] = []
+
+    async def run(self, jobs: Sequence[Job]) -> None:
+        """Answer every job, with what it asked for or with what went wrong."""
+        groups = list(_grouped(jobs).values())
+        if self._database.settings.pooler:
+            # A pooler's connections belong to nobody for longer than a transaction.
+            for group in groups:
+                await self._call(group)
+            return
+        pipe: Pipe | None = None
+        try:
+            pipe = await self._taken()
+            found = await pipe.send([calls.parameters(group) for group in groups])
+        except (psycopg.Error, PenstockError) as problem:
+            sent = pipe is not None
+            for group in groups:
+                await self._recover(group, problem, sent=sent, alone=len(jobs) == 1)
+        except BaseException as problem:  # noqa: BLE001 - it goes to those who asked
+            _fail(jobs, problem)
+        else:
+            for group, answers in zip(groups, found, strict=True):
+                _answer(group, answers)
+        finally:
+            if pipe is not None and not pipe.broken:
+                self._idle.append(pipe)
+
+    async def close(self) -> None:
+        """Close the connections; nothing may be under way."""
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def _taken(self) -> Pipe:
+        while self._idle:
+            pipe = self._idle.pop()
+            if not pipe.broken:
+                return pipe
+        return await Pipe.open(self._database, durable=self._durable)
+
+    async def _recover(
+        self, jobs: Sequence[Job], problem: Exception, *, sent: bool, alone: bool
+    ) -> None:
+        repeat = calls.repeat_of(jobs[0].action)
+        fault = retrying.classify(problem, sent=sent)
+        if fault.kind is Kind.REFUSED and not alone:
+            # The database refused the batch as a whole; alone, only the culprit is refused.
+            for job in jobs:
+                await self._call([job])
+        elif retrying.may_repeat(fault, repeat):
+            await self._call(jobs)
+        else:
+            _fail(jobs, retrying.final(fault, repeat))
+
+    async def _call(self, jobs: Sequence[Job]) -> None:
+        call = calls.invoke_many(jobs[0].action, [job.ask for job in jobs])
+        run = self._database.run if self._durable else self._database.claim
+        try:
+            _answer(jobs, await run(call))
+        except PenstockError as problem:
+            if len(jobs) > 1 and retrying.classify(problem).kind is Kind.REFUSED:
+                for job in jobs:
+                    await self._call([job])
+            else:
+                _fail(jobs, problem)
+
+
+def _grouped(jobs: Sequence[Job]) -> dict[str, list[Job]]:
+    """Jobs by action, in one order everywhere: so two batches can't wait for each other's locks."""
+    groups: dict[str, list[Job]] = {}
+    for action in sorted({job.action for job in jobs}):
+        groups[action] = [job for job in jobs if job.action == action]
+    return groups
+
+
+def _answer(jobs: Sequence[Job], answers: Sequence[bytes]) -> None:
+    for job, answer in zip(jobs, answers, strict=True):
+        if not job.answer.done():
+            job.answer.set_result(answer)
+
+
+def _fail(jobs: Sequence[Job], problem: BaseException) -> None:
+    for job in jobs:
+        if not job.answer.done():
+            job.answer.set_exception(problem)

@@ -1,0 +1,162 @@
+"""One connection of the door in libpq's pipeline mode: batches set out at once, each a transaction.
+
+A batch is a few calls of `pgqs.invoke_many`, and one Sync: all of them commit together, and the
+answers are given out when the server has said that they did.  The next batch needs not wait for
+that.  The driver's own way (a pool, a cursor, a wait for each step) costs several times as much as
+the statement itself when the statement is short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+
+from penstock.errors import OutcomeUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg import AsyncConnection
+    from psycopg.errors import Diagnostic
+    from psycopg.pq.abc import PGresult
+
+    from penstock.client._async.database import Database
+
+Parameters = tuple[bytes, bytes, bytes]
+"""An action, its requests and their contexts; the last two are JSON arrays."""
+Answers = list[bytes]
+
+_NAME = b"penstock_sqs_invoke"
+_PREPARE = """\
+prepare penstock_sqs_invoke (text, jsonb, jsonb) as
+select answer::text from pgqs.invoke_many(
+    $1, array(select jsonb_array_elements($2)), array(select jsonb_array_elements($3))) as answer"""
+# Which function of the server warns has a name that no translation changes.
+_STANDBY_WAIT = "SyncRepWaitForLSN"
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    answers: asyncio.Future[list[Answers]]
+    found: list[Answers] = field(default_factory=list)
+    problem: Exception | None = None
+
+
+class Pipe:
+    """Made by `Pipe.open`; of no use any more once it is `broken`."""
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self._connection = connection
+        self._pgconn = connection.pgconn
+        self._socket = self._pgconn.socket
+        self._loop = asyncio.get_running_loop()
+        self._sent: deque[_Batch] = deque()
+        self.broken = False
+        connection.add_notice_handler(self._notice)
+        self._pgconn.enter_pipeline_mode()
+        self._loop.add_reader(self._socket, self._read)
+
+    @classmethod
+    async def open(cls, database: Database, *, durable: bool) -> Pipe:
+        """Connect.  What need not survive a crash of the server does not wait for its disk."""
+        connection = await database.dedicated()
+        try:
+            await connection.execute("set plan_cache_mode = force_generic_plan")
+            if not durable:
+                await connection.execute("set synchronous_commit = off")
+            await connection.execute(_PREPARE)
+            return cls(connection)
+        except BaseException:
+            await connection.close()
+            raise
+
+    @property
+    def backend_pid(self) -> int:
+        return self._pgconn.backend_pid
+
+    def send(self, batch: Sequence[Parameters]) -> asyncio.Future[list[Answers]]:
+        """The answers to each call, once the transaction of all is over."""
+        made = _Batch(self._loop.create_future())
+        self._sent.append(made)
+        try:
+            for parameters in batch:
+                self._pgconn.send_query_prepared(_NAME, parameters)
+            self._pgconn.pipeline_sync()
+            self._flush()
+        except psycopg.Error as problem:
+            self._break(problem)
+        return made.answers
+
+    async def close(self) -> None:
+        """Whoever still waits is told that nobody knows."""
+        self._break(psycopg.OperationalError("the connection was closed"))
+        await self._connection.close()
+
+    def _flush(self) -> None:
+        if self._pgconn.flush():
+            # More than the socket takes at once: go on when it takes more.
+            self._loop.add_writer(self._socket, self._write)
+
+    def _write(self) -> None:
+        try:
+            if not self._pgconn.flush():
+                self._loop.remove_writer(self._socket)
+        except psycopg.Error as problem:
+            self._break(problem)
+
+    def _read(self) -> None:
+        try:
+            self._pgconn.consume_input()
+            while self._sent and not self._pgconn.is_busy():
+                result = self._pgconn.get_result()
+                if result is not None:
+                    self._take(result)
+        except psycopg.Error as problem:
+            self._break(problem)
+
+    def _take(self, result: PGresult) -> None:
+        batch = self._sent[0]
+        match result.status:
+            case ExecStatus.TUPLES_OK:
+                rows = range(result.ntuples)
+                batch.found.append([result.get_value(row, 0) or b"" for row in rows])
+            case ExecStatus.PIPELINE_SYNC:
+                self._sent.popleft()
+                _finish(batch)
+            case ExecStatus.PIPELINE_ABORTED:
+                pass
+            case _:
+                batch.problem = batch.problem or error_from_result(result)
+
+    def _notice(self, diagnosis: Diagnostic) -> None:
+        if diagnosis.source_function == _STANDBY_WAIT and self._sent:
+            self._sent[0].problem = OutcomeUnknown(
+                "the wait for the synchronous standby was cut short: the call was carried out on "
+                "this server, but a fail-over may lose it."
+            )
+
+    def _break(self, problem: psycopg.Error) -> None:
+        if not self.broken:
+            self.broken = True
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._pgconn.finish()
+        while self._sent:
+            batch = self._sent.popleft()
+            batch.problem = batch.problem or problem
+            _finish(batch)
+
+
+def _finish(batch: _Batch) -> None:
+    if batch.answers.done():
+        return
+    if batch.problem is not None:
+        batch.answers.set_exception(batch.problem)
+    else:
+        batch.answers.set_result(batch.found)
