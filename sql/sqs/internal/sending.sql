@@ -151,11 +151,10 @@ begin
         if p_queue.ordering = 'standard' and v_good.keys <> array_fill(null::text, array[v_good.count]) then
             perform penstock_data.make_fair(p_queue.engine_name);
         end if;
-        if p_queue.topic_name = p_queue.engine_name then
-            v_ids := array(select penstock.publish_messages(p_queue.topic_name, v_good.payloads, v_good.visible_at, v_good.headers, v_good.keys,
-                dedupe_keys => v_good.dedupe_keys, dedupe_window => interval '5 minutes'));
+        if p_queue.fifo then
+            v_ids := pgqs_data.publish_once(p_queue, v_good.payloads, v_good.headers, v_good.keys, v_good.visible_at, v_good.dedupe_keys);
         else
-            v_ids := pgqs_data.send_to_one(p_queue, v_good.payloads, v_good.headers, v_good.keys, v_good.visible_at, v_good.dedupe_keys);
+            v_ids := pgqs_data.publish(p_queue, v_good.payloads, v_good.headers, v_good.keys, v_good.visible_at);
         end if;
     end if;
     return array(
@@ -165,33 +164,57 @@ begin
 end
 $$;
 
--- A queue that shares somebody else's topic: what is sent to the queue is for the queue alone.
-create or replace function pgqs_data.send_to_one(
+-- Publish messages for a queue.  What is sent to a queue that shares somebody else's topic is for the queue alone.
+create or replace function pgqs_data.publish(
+    p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[]
+) returns bigint[]
+language plpgsql as $$
+begin
+    if p_queue.topic_name = p_queue.engine_name then
+        return array(select penstock.publish_messages(p_queue.topic_name, p_payloads, p_visible_at, p_headers, p_keys));
+    end if;
+    perform penstock_data.check_topic(p_queue.topic_name);
+    return penstock_data.deliver(p_queue.id, p_payloads, p_headers, p_keys, p_visible_at, null);
+end
+$$;
+
+-- Publish those of the messages whose dedupe key was not seen within five minutes, nor before in this call.  Returns for
+-- each the id of the message that its key stands for.  Under the lock of the queue's senders, so that of two at once the
+-- second sees the keys of the first.
+create or replace function pgqs_data.publish_once(
     p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[], p_dedupe_keys text[]
 ) returns bigint[]
 language plpgsql as $$
 declare
-    v_ids   bigint[] := '{}';
-    v_id    bigint;
-    v_first bigint;
+    v_now timestamptz := penstock_data.clock();
+    -- Keys are the queue's own, also where several queues share a topic.
+    v_mine text[] := array(select p_queue.id || ' ' || k from unnest(p_dedupe_keys) k);
+    v_seen jsonb := (
+        select jsonb_object_agg(d.dedupe_key, d.message_id)
+        from (select distinct k from unnest(v_mine) k) u(key)
+        cross join lateral (
+            select d.dedupe_key, d.message_id from penstock_data.dedupe_keys d
+            where d.topic_id = p_queue.topic_id and d.dedupe_key = u.key and d.until > v_now) d);
+    v_new  record;
+    v_ids  bigint[];
 begin
-    perform penstock_data.check_topic(p_queue.topic_name);
-    for v_place in 1 .. cardinality(p_payloads) loop
-        v_first := null;
-        if p_dedupe_keys is not null then
-            select d.message_id into v_first from penstock_data.dedupe_keys d
-            where d.topic_id = p_queue.topic_id and d.dedupe_key = p_queue.id || ' ' || p_dedupe_keys[v_place] and d.until > penstock_data.clock();
-        end if;
-        if v_first is null then
-            v_id := (penstock_data.deliver(p_queue.id, p_payloads[v_place:v_place], p_headers[v_place:v_place], p_keys[v_place:v_place],
-                p_visible_at[v_place:v_place], null))[1];
-            if p_dedupe_keys is not null then
-                perform penstock_data.claim_dedupe_key(p_queue.topic_id, p_queue.id || ' ' || p_dedupe_keys[v_place], v_id,
-                    interval '5 minutes', penstock_data.clock());
-            end if;
-        end if;
-        v_ids := v_ids || coalesce(v_first, v_id);
-    end loop;
-    return v_ids;
+    select array_agg(n.payload) as payloads, array_agg(n.header) as headers, array_agg(n.key) as keys,
+        case when p_visible_at is not null then array_agg(n.visible_at) end as visible_at, array_agg(n.dedupe) as dedupe_keys
+    into v_new
+    from (
+        select u.*, row_number() over (partition by u.dedupe order by u.place) as nth
+        from unnest(p_payloads, p_headers, p_keys, p_visible_at, v_mine) with ordinality as u(payload, header, key, visible_at, dedupe, place)
+        where (v_seen ? u.dedupe) is not true
+        order by u.place
+    ) n
+    where n.nth = 1;
+    if v_new.payloads is not null then
+        v_ids := pgqs_data.publish(p_queue, v_new.payloads, v_new.headers, v_new.keys, v_new.visible_at);
+        insert into penstock_data.dedupe_keys as d (topic_id, dedupe_key, message_id, until)
+        select p_queue.topic_id, u.key, u.id, v_now + interval '5 minutes' from unnest(v_new.dedupe_keys, v_ids) as u(key, id)
+        on conflict (topic_id, dedupe_key) do update set message_id = excluded.message_id, until = excluded.until;
+        v_seen := coalesce(v_seen, '{}') || (select jsonb_object_agg(u.key, u.id) from unnest(v_new.dedupe_keys, v_ids) as u(key, id));
+    end if;
+    return array(select (v_seen ->> k)::bigint from unnest(v_mine) k);
 end
 $$;
