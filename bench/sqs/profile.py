@@ -138,10 +138,10 @@ async def of_the_door(door: Door, batch: int, rounds: int) -> list[Part]:
         for job in jobs:
             job.answer.set_result(b"")
 
-    gatherer: Gatherer[str] = Gatherer(answered, most=64, width=3, mixed=True)
+    gatherer = Gatherer(answered, most=64, width=3, mixed=True)
 
     async def gathering() -> None:
-        await gatherer.ask("q", action, Ask(body, b""))
+        await gatherer.ask(action, "q", Ask(body, b""))
 
     parts.append(await measured("signature", rounds, signature))
     parts.append(await measured("JSON, model, context", rounds, reading))
@@ -151,7 +151,7 @@ async def of_the_door(door: Door, batch: int, rounds: int) -> list[Part]:
 
 
 class Statements:
-    """Calls of `pgqs.invoke_many` over one pipe, timed here and in the backend."""
+    """Calls of `pgqs.invoke_on` over one pipe, timed here and in the backend."""
 
     def __init__(self, pipe: Pipe, backend: psutil.Process, context: bytes) -> None:
         self._pipe = pipe
@@ -160,8 +160,8 @@ class Statements:
 
     async def call(self, action: str, wanted: Sequence[dict[str, Any]]) -> list[Any]:
         bodies = json.dumps(wanted).encode()
-        contexts = b"[" + b",".join([self._context] * len(wanted)) + b"]"
-        [answers] = await self._pipe.send([(action.encode(), bodies, contexts)])
+        given = (action.encode(), b"bench", bodies, self._context)
+        [answers] = await self._pipe.send([given])
         return [json.loads(each) for each in answers]
 
     async def timed(self, name: str, steps: Sequence[Callable[[], Awaitable[Any]]]) -> Part:
@@ -182,7 +182,6 @@ async def of_the_database(
 ) -> list[Part]:
     """Send, receive and delete, so many requests in a statement."""
     call = statements.call
-    await call("CreateQueue", [{"QueueName": "bench"}])
     [(send, wanted)] = requests(batch).items()
     take = {"QueueUrl": QUEUE, "MaxNumberOfMessages": batch}
     received: list[Any] = []
@@ -227,6 +226,7 @@ async def profile(dsn: str, rounds: int) -> tuple[list[Part], list[Part]]:
     ]
     await door.client.open()
     try:
+        await door.client.create_queue("bench")
         pipe = await Pipe.open(door.client.database, durable=True)
         backend = psutil.Process(pipe.backend_pid)
         context = json.dumps({"account": KEY.account, "region": "us-east-1", "queue_url": ""})

@@ -106,6 +106,17 @@ def test_a_group_that_comes_back_goes_behind_the_waiting_ones(q: Sqs) -> None:
     assert [bodies(q, 1) for _ in range(3)] == [["c1"], ["a1"], ["b1"]]
 
 
+def test_a_group_goes_on_at_once_behind_a_message_that_lapsed(q: Sqs) -> None:
+    engine = Caller(q.db)
+    # With a second priority the floor of each is a place of its own, which has passed this moment.
+    engine.publish(Q, "urgent", key="h", priority=5)
+    engine.publish(Q, "lapses", key="g", expires_at=engine.at(seconds=30))
+    engine.publish(Q, "next", key="g")
+    clock.advance(q.db, 31)
+
+    assert bodies(q) == ["urgent", "next"]
+
+
 def test_what_was_not_deleted_comes_back_in_order(q: Sqs) -> None:
     q.post("g", *"abcde")
     held = receive(q, 3)

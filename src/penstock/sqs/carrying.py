@@ -34,7 +34,7 @@ class Carrier:
 
     async def run(self, jobs: Sequence[Job]) -> None:
         """Answer every job, with what it asked for or with what went wrong."""
-        groups = list(_grouped(jobs).values())
+        groups = _grouped(jobs)
         if self._database.settings.pooler:
             # A pooler's connections belong to nobody for longer than a transaction.
             for group in groups:
@@ -43,7 +43,7 @@ class Carrier:
         pipe: Pipe | None = None
         try:
             pipe = await self._taken()
-            found = await pipe.send([calls.parameters(group) for group in groups])
+            found = await pipe.send([calls.parameters_of(group) for group in groups])
         except (psycopg.Error, PenstockError) as problem:
             sent = pipe is not None
             for group in groups:
@@ -84,10 +84,9 @@ class Carrier:
             _fail(jobs, retrying.final(fault, repeat))
 
     async def _call(self, jobs: Sequence[Job]) -> None:
-        call = calls.invoke_many(jobs[0].action, [job.ask for job in jobs])
         run = self._database.run if self._durable else self._database.claim
         try:
-            _answer(jobs, await run(call))
+            _answer(jobs, await run(calls.invoke_on(jobs)))
         except PenstockError as problem:
             if len(jobs) > 1 and retrying.classify(problem).kind is Kind.REFUSED:
                 for job in jobs:
@@ -96,12 +95,15 @@ class Carrier:
                 _fail(jobs, problem)
 
 
-def _grouped(jobs: Sequence[Job]) -> dict[str, list[Job]]:
-    """Jobs by action, in one order everywhere: so two batches can't wait for each other's locks."""
-    groups: dict[str, list[Job]] = {}
-    for action in sorted({job.action for job in jobs}):
-        groups[action] = [job for job in jobs if job.action == action]
-    return groups
+def _grouped(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Jobs that one call carries out: of one action, queue and context.
+
+    In one order everywhere, so that two batches can't wait for each other's locks.
+    """
+    groups: dict[tuple[str, str, bytes], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault((job.queue, job.action, job.ask.context), []).append(job)
+    return [groups[each] for each in sorted(groups)]
 
 
 def _answer(jobs: Sequence[Job], answers: Sequence[bytes]) -> None:

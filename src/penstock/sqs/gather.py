@@ -1,6 +1,6 @@
 """Group commit at the door: requests that meet are carried out in one transaction.
 
-A lane is one queue.  What arrives for an idle lane sets out at once, with everything else that
+A lane is one queue, by its name in the engine.  What arrives for an idle lane sets out at once, with everything else that
 arrived in the same turn of the loop; what arrives while its lane is busy sets out together when
 that is done.  There is no timer, so a lone request waits for nobody, and the busier a lane is, the
 more its transactions carry.  A lane that has to wait for a lock holds up no other lane.
@@ -9,11 +9,8 @@ more its transactions carry.  A lane that has to wait for a lock holds up no oth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-L = TypeVar("L", bound=Hashable)
 
 MOST_BYTES = 2 * 1024 * 1024
 
@@ -31,11 +28,12 @@ class Job:
     """One action on its way."""
 
     action: str
+    queue: str
     ask: Ask
     answer: asyncio.Future[bytes]
 
 
-class Gatherer(Generic[L]):
+class Gatherer:
     """Runs batches: `run` answers every job of one, and never raises.
 
     `width` is how many run at once; with `mixed`, jobs of several lanes share a batch.
@@ -53,21 +51,21 @@ class Gatherer(Generic[L]):
         self._most = most
         self._width = width
         self._mixed = mixed
-        self._ready: dict[L, list[Job]] = {}
-        self._busy: dict[L, list[Job]] = {}
+        self._ready: dict[str, list[Job]] = {}
+        self._busy: dict[str, list[Job]] = {}
         """Lanes that have a batch under way, with those who wait for its end."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._called = False
 
-    def ask(self, lane: L, action: str, ask: Ask) -> asyncio.Future[bytes]:
+    def ask(self, action: str, queue: str, ask: Ask) -> asyncio.Future[bytes]:
         """The answer to one request, which may travel with others."""
         loop = asyncio.get_running_loop()
-        job = Job(action, ask, loop.create_future())
-        waiting = self._busy.get(lane)
+        job = Job(action, queue, ask, loop.create_future())
+        waiting = self._busy.get(queue)
         if waiting is not None:
             waiting.append(job)
         else:
-            self._ready.setdefault(lane, []).append(job)
+            self._ready.setdefault(queue, []).append(job)
             if not self._called:
                 # Not now: others that arrived in this turn of the loop come along.
                 self._called = True
@@ -87,9 +85,9 @@ class Gatherer(Generic[L]):
             self._tasks.add(task)
             task.add_done_callback(lambda done, lanes=lanes: self._done(done, lanes))
 
-    def _load(self) -> tuple[list[L], list[Job]]:
+    def _load(self) -> tuple[list[str], list[Job]]:
         """Take a batch of what is ready; its lanes are busy from now on."""
-        lanes: list[L] = []
+        lanes: list[str] = []
         batch: list[Job] = []
         size = 0
         while self._ready and (not lanes or (self._mixed and len(batch) < self._most)):
@@ -103,7 +101,7 @@ class Gatherer(Generic[L]):
                 break
         return lanes, batch
 
-    def _done(self, task: asyncio.Task[None], lanes: Sequence[L]) -> None:
+    def _done(self, task: asyncio.Task[None], lanes: Sequence[str]) -> None:
         self._tasks.discard(task)
         for lane in lanes:
             if waiting := self._busy.pop(lane):

@@ -1,6 +1,6 @@
 """One connection of the door in libpq's pipeline mode: batches set out at once, each a transaction.
 
-A batch is a few calls of `pgqs.invoke_many`, and one Sync: all of them commit together, and the
+A batch is a few calls of `pgqs.invoke_on`, and one Sync: all of them commit together, and the
 answers are given out when the server has said that they did.  The next batch needs not wait for
 that.  The driver's own way (a pool, a cursor, a wait for each step) costs several times as much as
 the statement itself when the statement is short.
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
 
     from penstock.client._async.database import Database
 
-Parameters = tuple[bytes, bytes, bytes]
-"""An action, its requests and their contexts; the last two are JSON arrays."""
+Parameters = tuple[bytes, bytes, bytes, bytes]
+"""An action, the engine's name of the queue, requests as a JSON array, and their context."""
 Answers = list[bytes]
 
 _NAME = b"penstock_sqs_invoke"
 _PREPARE = """\
-prepare penstock_sqs_invoke (text, jsonb, jsonb) as
-select answer::text from pgqs.invoke_many(
-    $1, array(select jsonb_array_elements($2)), array(select jsonb_array_elements($3))) as answer"""
+prepare penstock_sqs_invoke (text, text, jsonb, jsonb) as
+select answer from pgqs.invoke_on($1, $2, $3, $4) as answer"""
 # Which function of the server warns has a name that no translation changes.
 _STANDBY_WAIT = "SyncRepWaitForLSN"
 

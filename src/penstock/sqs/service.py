@@ -40,22 +40,22 @@ class Service:
         self._database = database
         self._durable = Carrier(database, durable=True)
         self._claims = Carrier(database, durable=False)
-        self._changes: Gatherer[QueueId] = Gatherer(
+        self._changes = Gatherer(
             self._durable.run, most=_MOST_CHANGES, width=_WIDTH, mixed=True
         )
         # A claim wants a transaction of its own: it holds the lock of its queue until the end.
-        self._receives: Gatherer[QueueId] = Gatherer(
+        self._receives = Gatherer(
             self._claims.run, most=_MOST_RECEIVES, width=_WIDTH, mixed=False
         )
+        self._gatherers = {RECEIVE: self._receives} | dict.fromkeys(_CHANGES, self._changes)
 
     async def call(self, action: str, queue: QueueId | None, ask: Ask) -> bytes:
         """The answer; raises the fault that the database found."""
-        if queue is not None and action == RECEIVE:
-            answer = await self._receives.ask(queue, action, ask)
-        elif queue is not None and action in _CHANGES:
-            answer = await self._changes.ask(queue, action, ask)
+        gatherer = self._gatherers.get(action)
+        if gatherer is None or queue is None or not queue.is_valid:
+            answer = await self._database.run(calls.invoke(action, ask))
         else:
-            [answer] = await self._database.run(calls.invoke_many(action, [ask]))
+            answer = await gatherer.ask(action, queue.engine_name, ask)
         if answer.startswith(_ERROR):
             raise errors.from_database(msgspec.json.decode(answer)["__error"])
         return answer
