@@ -134,17 +134,17 @@ async def _turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
-def _gatherer(recorder: Recorder, **given: Any) -> Gatherer[str]:
+def _gatherer(recorder: Recorder, **given: Any) -> Gatherer:
     return Gatherer(recorder.run, **({"most": 64, "width": 3, "mixed": True} | given))
 
 
 async def test_requests_that_arrive_meanwhile_travel_together() -> None:
     recorder = Recorder()
     gatherer = _gatherer(recorder)
-    first = gatherer.ask("q", "a", Ask(b"1", b""))
+    first = gatherer.ask("a", "q", Ask(b"1", b""))
     await _turns(2)
-    rest = [gatherer.ask("q", "ab"[n % 2], Ask(b"%d" % n, b"")) for n in range(2, 6)]
-    other = gatherer.ask("r", "a", Ask(b"9", b""))
+    rest = [gatherer.ask("ab"[n % 2], "q", Ask(b"%d" % n, b"")) for n in range(2, 6)]
+    other = gatherer.ask("a", "r", Ask(b"9", b""))
     await _turns(2)
     # The one for an idle lane does not wait for the others.
     assert recorder.batches == [[b"1"], [b"9"]]
@@ -162,7 +162,7 @@ async def test_requests_that_arrive_meanwhile_travel_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mixed", "batches"), [(True, [[b"1", b"2", b"3"]]), (False, [[b"1", b"3"], [b"2"]])]
+    ("mixed", "batches"), [(True, [[b"1", b"3", b"2"]]), (False, [[b"1", b"3"], [b"2"]])]
 )
 async def test_what_arrives_in_one_turn_of_the_loop_travels_together(
     mixed: bool, batches: list[list[bytes]]
@@ -170,7 +170,7 @@ async def test_what_arrives_in_one_turn_of_the_loop_travels_together(
     recorder = Recorder()
     recorder.go.set()
     gatherer = _gatherer(recorder, mixed=mixed)
-    asks = [gatherer.ask(lane, "a", Ask(b"%d" % n, b"")) for n, lane in enumerate("qrq", 1)]
+    asks = [gatherer.ask("a", lane, Ask(b"%d" % n, b"")) for n, lane in enumerate("qrq", 1)]
     await asyncio.gather(*asks)
     assert recorder.batches == batches
 
@@ -178,7 +178,7 @@ async def test_what_arrives_in_one_turn_of_the_loop_travels_together(
 async def test_only_so_many_batches_run_at_once() -> None:
     recorder = Recorder()
     gatherer = _gatherer(recorder, width=2, mixed=False)
-    asks = [gatherer.ask(lane, "a", Ask(lane.encode(), b"")) for lane in "qrst"]
+    asks = [gatherer.ask("a", lane, Ask(lane.encode(), b"")) for lane in "qrst"]
     await _turns(3)
     assert recorder.batches == [[b"q"], [b"r"]]
     recorder.go.set()
@@ -190,7 +190,7 @@ async def test_what_does_not_fit_into_a_batch_takes_the_next() -> None:
     recorder = Recorder()
     recorder.go.set()
     gatherer = _gatherer(recorder, most=2)
-    asks = [gatherer.ask(lane, "a", Ask(b"%d" % n, b"")) for n, lane in enumerate("qqqrr")]
+    asks = [gatherer.ask("a", lane, Ask(b"%d" % n, b"")) for n, lane in enumerate("qqqrr")]
     await asyncio.gather(*asks)
     assert sorted(recorder.batches) == [[b"0", b"1"], [b"2"], [b"3", b"4"]] or (
         sorted(recorder.batches) == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
@@ -200,7 +200,7 @@ async def test_what_does_not_fit_into_a_batch_takes_the_next() -> None:
 async def test_a_batch_has_a_limit_in_number_and_in_bytes() -> None:
     def jobs(size: int, count: int) -> list[Job]:
         loop = asyncio.get_running_loop()
-        return [Job("a", Ask(b"x" * size, b""), loop.create_future())] * count
+        return [Job("a", "q", Ask(b"x" * size, b""), loop.create_future())] * count
 
     assert fitting(jobs(1, 100), 64) == (64, 64)
     assert fitting(jobs(1, 5), 64) == (5, 5)

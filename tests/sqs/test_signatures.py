@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -227,7 +228,7 @@ def _request(made: raw.Raw) -> Request:
 
 def _check_at(made: raw.Raw, moved: timedelta) -> None:
     verifier = signature.Verifier(
-        {ADMIN.access_key: ADMIN.secret}.get, now=lambda: datetime.now(UTC) + moved
+        {ADMIN.access_key: ADMIN.secret}.get, now=lambda: time.time() + moved.total_seconds()
     )
     request = _request(made)
     claim = signature_claim.read(request)
@@ -268,13 +269,13 @@ def test_signing_keys_are_forgotten_before_they_fill_the_memory() -> None:
 
     keys = signing_keys.SigningKeys()
     for number in range(signing_keys._MOST + 10):
-        keys.get("s", signature_claim.Scope("k", "20260101", f"r{number}", "sqs"))
+        keys.get("s", signature_claim.Scope("k", "20260101", f"r{number}", "sqs", ""))
     assert len(keys._derived) <= signing_keys._MOST
 
 
 def test_a_replaced_secret_derives_another_key() -> None:
     from penstock.sqs.signing_keys import SigningKeys
 
-    scope = signature_claim.Scope("k", "20260101", "r", "sqs")
+    scope = signature_claim.Scope("k", "20260101", "r", "sqs", "")
     keys = SigningKeys()
     assert keys.get("old", scope) != keys.get("new", scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.sqs.router import Protocol
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from penstock.sqs.errors import Fault
 
 Headers = list[tuple[bytes, bytes]]
+
+_STATUS_LINES = {
+    each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
+}
 
 
 class Response(NamedTuple):
@@ -50,6 +55,17 @@ def refusal(fault: Fault, protocol: Protocol, request_id: str) -> Response:
     kind = "Sender" if fault.is_senders else "Receiver"
     headers.append((b"x-amzn-query-error", f"{fault.query_code};{kind}".encode()))
     return Response(fault.status, headers, body)
+
+
+def written(response: Response, more: Headers, *, closes: bool) -> bytes:
+    """The bytes of a response, with more headers."""
+    pieces = [_STATUS_LINES[response.status]]
+    for name, value in (*more, *response.headers):
+        pieces += (name, b": ", value, b"\r\n")
+    if closes:
+        pieces.append(b"connection: close\r\n")
+    pieces += (b"\r\n", response.body)
+    return b"".join(pieces)
 
 
 def _headers(protocol: Protocol, request_id: str, length: int) -> Headers:

@@ -21,7 +21,7 @@ _SIGNATURE_PARAMETER = "X-Amz-Signature"
 def string_to_sign(request: Request, claim: Claim) -> str:
     """What the signature is of."""
     digest = hashlib.sha256(canonical_request(request, claim).encode()).hexdigest()
-    return f"{ALGORITHM}\n{claim.date}\n{claim.scope}\n{digest}"
+    return f"{ALGORITHM}\n{claim.date}\n{claim.scope.text}\n{digest}"
 
 
 def canonical_request(request: Request, claim: Claim) -> str:

@@ -35,21 +35,24 @@ class Carrier:
     async def run(self, jobs: Sequence[Job]) -> None:
         """Answer every job, with what it asked for or with what went wrong."""
         groups = _grouped(jobs)
-        if self._database.settings.pooler:
-            # A pooler's connections belong to nobody for longer than a transaction.
-            for group in groups:
-                await self._call(group)
-            return
+        try:
+            if self._database.settings.pooler:
+                # A pooler's connections belong to nobody for longer than a transaction.
+                for group in groups:
+                    await self._call(group)
+            else:
+                await self._carry(groups, alone=len(jobs) == 1)
+        except BaseException as problem:  # noqa: BLE001 - it goes to those who asked
+            _fail(jobs, problem)
+
+    async def _carry(self, groups: Sequence[Sequence[Job]], *, alone: bool) -> None:
         pipe: Pipe | None = None
         try:
             pipe = await self._taken()
             found = await pipe.send([calls.parameters_of(group) for group in groups])
         except (psycopg.Error, PenstockError) as problem:
-            sent = pipe is not None
             for group in groups:
-                await self._recover(group, problem, sent=sent, alone=len(jobs) == 1)
-        except BaseException as problem:  # noqa: BLE001 - it goes to those who asked
-            _fail(jobs, problem)
+                await self._recover(group, problem, sent=pipe is not None, alone=alone)
         else:
             for group, answers in zip(groups, found, strict=True):
                 _answer(group, answers)
@@ -84,9 +87,11 @@ class Carrier:
             _fail(jobs, retrying.final(fault, repeat))
 
     async def _call(self, jobs: Sequence[Job]) -> None:
-        run = self._database.run if self._durable else self._database.claim
+        call = calls.invoke_on(jobs)
         try:
-            _answer(jobs, await run(calls.invoke_on(jobs)))
+            database = self._database
+            found = await (database.run(call) if self._durable else database.claim(call))
+            _answer(jobs, found)
         except PenstockError as problem:
             if len(jobs) > 1 and retrying.classify(problem).kind is Kind.REFUSED:
                 for job in jobs:

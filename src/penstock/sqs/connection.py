@@ -9,31 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import httptools
 
-from penstock.sqs import errors, pages
-from penstock.sqs.answers import Headers, Response
+from penstock.sqs import answers, errors, pages
+from penstock.sqs.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from uvicorn import Config
     from uvicorn.server import ServerState
 
+    from penstock.sqs.answers import Headers, Response
     from penstock.sqs.assembly import Door
     from penstock.sqs.errors import Fault
 
 LONGEST_HEAD = 64 * 1024
 # A client may send the next requests before it has its answers, but not without end.
 _MOST_WAITING = 16
-_STATUS_LINES = {
-    each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
-}
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_CLOSE = b"connection: close\r\n"
 
 
 class _Arrived(NamedTuple):
@@ -74,9 +68,13 @@ class Connection(asyncio.Protocol):
         self._closing = False
         """Nothing is read any more; what has arrived is still answered."""
         self._may_write = True
-        self._timer: asyncio.TimerHandle | None = None
-        self._overdue: Callable[[], None] = self._too_slow
-        self._due: float | None = None
+        options = self.door.options
+        self._head_seconds = options.header_deadline.total_seconds()
+        self._body_seconds = options.body_deadline.total_seconds()
+        self._idle_seconds = options.idle_deadline.total_seconds()
+        self._deadline = Deadline(
+            self._loop, min(self._head_seconds, self._body_seconds, self._idle_seconds)
+        )
         self._head_bytes = 0
         self._in_head = False
         self._begin()
@@ -90,17 +88,15 @@ class Connection(asyncio.Protocol):
         self._client: str | None = peer[0] if isinstance(peer, tuple) else None
         self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
         self._state.connections.add(self)  # type: ignore[arg-type]
-        self._expect(self.door.options.header_deadline.total_seconds(), self._too_slow)
-        self._look_at_clock()
+        self._deadline.set(self._head_seconds, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        self._state.connections.discard(self)  # type: ignore[arg-type]
+        self._state.connections.discard(self)
         self._closing = True
         self._waiting.clear()
         self._parser = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._deadline.end()
         if self._hangup is not None and not self._hangup.done():
             self._hangup.set_result(None)
 
@@ -109,7 +105,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._in_head and self._size < 0:
             self._in_head = True
-            self._expect(self.door.options.header_deadline.total_seconds(), self._too_slow)
+            self._deadline.set(self._head_seconds, self._too_slow)
         self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -140,7 +136,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._size = 0
-        self._expect(self.door.options.body_deadline.total_seconds(), self._too_slow)
+        self._deadline.set(self._body_seconds, self._too_slow)
         for name, value in self._headers:
             if name == b"content-length" and int(value) > self.door.options.largest_body:
                 self._refuse(errors.too_large(self.door.options.largest_body))
@@ -168,7 +164,7 @@ class Connection(asyncio.Protocol):
             self._parser.should_keep_alive() and self._parser.get_http_version() != "1.0",
         )
         self._begin()
-        self._due = None
+        self._deadline.unset()
         self._arrive(arrived)
 
     # Of the server
@@ -201,8 +197,8 @@ class Connection(asyncio.Protocol):
         """Answer what was not read to its end; the rest must not be taken for the next request."""
         if not self._closing:
             self._closing = True
-            self._due = None
-            self._arrive(_Arrived("", "", self._headers, b"", False, fault))
+            self._deadline.unset()
+            self._arrive(_Arrived("", "", self._headers, b"", keeps_alive=False, fault=fault))
 
     def _next(self) -> None:
         if self._task is not None or not self._may_write:
@@ -210,13 +206,12 @@ class Connection(asyncio.Protocol):
         if self._waiting:
             if len(self._waiting) == _MOST_WAITING:
                 self._transport.resume_reading()
-            task = self._task = self._loop.create_task(self._serve(self._waiting.popleft()))
-            self._state.tasks.add(task)
-            task.add_done_callback(self._state.tasks.discard)
+            self._task = self._loop.create_task(self._serve(self._waiting.popleft()))
+            self._state.tasks.add(self._task)
         elif self._closing:
             self._transport.close()
-        elif self._due is None:
-            self._expect(self.door.options.idle_deadline.total_seconds(), self._transport.close)
+        elif not self._deadline.is_set:
+            self._deadline.set(self._idle_seconds, self._transport.close)
 
     async def _serve(self, request: _Arrived) -> None:
         try:
@@ -226,6 +221,8 @@ class Connection(asyncio.Protocol):
                 self._waiting.clear()
             self._write(request, response)
         finally:
+            if self._task is not None:
+                self._state.tasks.discard(self._task)
             self._task = None
             self._state.total_requests += 1
             if self._parser is not None:
@@ -249,15 +246,12 @@ class Connection(asyncio.Protocol):
     def _write(self, request: _Arrived, response: Response) -> None:
         if self._transport.is_closing():
             return
-        pieces = [_STATUS_LINES[response.status]]
-        pieces += [b"%s: %s\r\n" % each for each in self._state.default_headers]
-        pieces += [b"%s: %s\r\n" % each for each in response.headers]
-        if self._closing and not self._waiting:
-            pieces.append(_CLOSE)
-        pieces.append(b"\r\n")
-        if request.method != "HEAD":
-            pieces.append(response.body)
-        self._transport.write(b"".join(pieces))
+        shown = answers.written(
+            response, self._state.default_headers, closes=self._closing and not self._waiting
+        )
+        if request.method == "HEAD":
+            shown = shown[: len(shown) - len(response.body)]
+        self._transport.write(shown)
 
     def _gone(self) -> asyncio.Future[None]:
         """Done when the client has hung up."""
@@ -265,24 +259,6 @@ class Connection(asyncio.Protocol):
         if self._parser is None:
             self._hangup.set_result(None)
         return self._hangup
-
-    # Deadlines.  One timer a connection, which looks at the clock now and then: to set one for each
-    # request and take it back would be work on every request for what nearly never happens.
-
-    def _expect(self, seconds: float, overdue: Callable[[], None]) -> None:
-        self._due = self._loop.time() + seconds
-        self._overdue = overdue
-
-    def _look_at_clock(self) -> None:
-        now = self._loop.time()
-        if self._due is not None and self._due <= now:
-            self._overdue()
-            return
-        options = self.door.options
-        pause = min(options.header_deadline, options.body_deadline).total_seconds()
-        if self._due is not None:
-            pause = min(pause, self._due - now)
-        self._timer = self._loop.call_later(pause, self._look_at_clock)
 
     def _too_slow(self) -> None:
         self._refuse(errors.too_slow())

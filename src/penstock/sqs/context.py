@@ -20,23 +20,14 @@ if TYPE_CHECKING:
 _HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}", re.ASCII)
 
 
-def context_of(
-    request: Request, identity: Identity, protocol: Protocol, options: Options
-) -> bytes:
+def context_of(request: Request, identity: Identity, protocol: Protocol, options: Options) -> bytes:
     """The context of a request, as JSON."""
     headers = request.headers
     host = headers.get("host", "")
     if options.behind_proxy:
         host = headers.get("x-forwarded-host", host).partition(",")[0].strip()
-    key = identity.key
-    context = _context(
-        key.account,
-        identity.region,
-        key.user_id,
-        protocol.value,
-        options.url_style,
-        options.public_url or _base_url(request.scheme, host),
-    )
+    base_url = options.public_url or _base_url(request.scheme, host)
+    context = _context(identity, protocol.value, options.url_style, base_url)
     trace = headers.get("x-amzn-trace-id")
     if trace is None:
         return context
@@ -52,15 +43,13 @@ def _base_url(scheme: str, host: str) -> str:
 
 # A client's requests differ in nothing of this.
 @lru_cache(maxsize=1024)
-def _context(
-    account: str, region: str, sender: str, protocol: str, style: UrlStyle, base_url: str
-) -> bytes:
+def _context(identity: Identity, protocol: str, style: UrlStyle, base_url: str) -> bytes:
     return msgspec.json.encode(
         {
-            "account": account,
-            "region": region,
+            "account": identity.key.account,
+            "region": identity.region,
             "queue_url": style.pattern(base_url),
-            "sender_id": sender,
+            "sender_id": identity.key.user_id,
             "protocol": protocol,
         }
     )

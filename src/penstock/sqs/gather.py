@@ -1,22 +1,27 @@
 """Group commit at the door: requests that meet are carried out in one transaction.
 
-A lane is one queue, by its name in the engine.  What arrives for an idle lane sets out at once, with everything else that
-arrived in the same turn of the loop; what arrives while its lane is busy sets out together when
-that is done.  There is no timer, so a lone request waits for nobody, and the busier a lane is, the
-more its transactions carry.  A lane that has to wait for a lock holds up no other lane.
+A lane is one queue, by its name in the engine.  What arrives for an idle lane sets out at once,
+with everything else that arrived in the same turn of the loop; what arrives while its lane is busy
+sets out together when that is done.  There is no timer, so a lone request waits for nobody, and the
+busier a lane is, the more its transactions carry.  A lane that has to wait for a lock holds up no
+other lane.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
 
 MOST_BYTES = 2 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """A request and its context, both as JSON."""
 
     request: bytes
@@ -41,7 +46,7 @@ class Gatherer:
 
     def __init__(
         self,
-        run: Callable[[Sequence[Job]], Awaitable[None]],
+        run: Callable[[Sequence[Job]], Coroutine[Any, Any, None]],
         *,
         most: int,
         width: int,
@@ -81,9 +86,9 @@ class Gatherer:
         self._called = False
         while self._ready and len(self._tasks) < self._width:
             lanes, batch = self._load()
-            task = asyncio.get_running_loop().create_task(self._run(batch))  # type: ignore[arg-type]
+            task = asyncio.get_running_loop().create_task(self._run(batch))
             self._tasks.add(task)
-            task.add_done_callback(lambda done, lanes=lanes: self._done(done, lanes))
+            task.add_done_callback(partial(self._done, lanes))
 
     def _load(self) -> tuple[list[str], list[Job]]:
         """Take a batch of what is ready; its lanes are busy from now on."""
@@ -101,7 +106,7 @@ class Gatherer:
                 break
         return lanes, batch
 
-    def _done(self, task: asyncio.Task[None], lanes: Sequence[str]) -> None:
+    def _done(self, lanes: Sequence[str], task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         for lane in lanes:
             if waiting := self._busy.pop(lane):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.sqs import errors, signature_claim
 from penstock.sqs.keys import AccessKey
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from penstock.sqs.request import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """A key, and the region that the request was made for."""
 
     key: AccessKey

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.sqs import errors
 
@@ -16,8 +15,7 @@ _SINGLE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Names of headers are lowercase; the path and the query string are as they were sent."""
 
     method: str
@@ -28,7 +26,7 @@ class Request:
     scheme: str = "http"
     client: str | None = None
     """The address that the request came from."""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = {}
     """Of the query string and, in the query protocol, of the form."""
 
 
@@ -52,6 +50,6 @@ def forwarded(request: Request) -> Request:
         name: request.headers.get(f"x-forwarded-{name}", "").partition(",")[0].strip()
         for name in ("for", "proto")
     }
-    return replace(
-        request, client=first["for"] or request.client, scheme=first["proto"] or request.scheme
+    return request._replace(
+        client=first["for"] or request.client, scheme=first["proto"] or request.scheme
     )

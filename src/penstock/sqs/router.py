@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.sqs import errors, limits
 from penstock.sqs.model import ACTIONS, SHAPES
@@ -32,8 +31,7 @@ class Protocol(Enum):
     QUERY = "query"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What a client wants."""
 
     action: str
@@ -56,7 +54,7 @@ def with_parameters(request: Request, protocol: Protocol) -> Request:
     if protocol is Protocol.JSON:
         if request.method != "POST":
             raise errors.wrong_method(request.method)
-        return replace(request, parameters=given) if given else request
+        return request._replace(parameters=given) if given else request
     if request.method not in ("GET", "POST"):
         raise errors.wrong_method(request.method)
     if request.method == "POST" and _is_form(request):
@@ -65,7 +63,7 @@ def with_parameters(request: Request, protocol: Protocol) -> Request:
         except UnicodeDecodeError:
             raise errors.malformed("The form is not UTF-8.") from None
         given = given | query_form.parameters(text)
-    return replace(request, parameters=given)
+    return request._replace(parameters=given)
 
 
 def _is_form(request: Request) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -30,9 +31,9 @@ _SIGNATURE_FORM = re.compile(r"[0-9a-f]{64}")
 
 
 @lru_cache(maxsize=1024)
-def _moment(date: str) -> datetime:
+def _moment(date: str) -> float:
     try:
-        return datetime.strptime(date, _DATE).replace(tzinfo=UTC)
+        return datetime.strptime(date, _DATE).replace(tzinfo=UTC).timestamp()
     except ValueError:
         raise errors.incomplete_signature(f"{date} is not a date.") from None
 
@@ -43,7 +44,7 @@ class Verifier:
     def __init__(
         self,
         secret_of: Callable[[str], str | None],
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._secret_of = secret_of
         self._now = now
@@ -67,17 +68,21 @@ class Verifier:
             raise errors.wrong_signature()
 
     def _check_time(self, claim: Claim) -> None:
-        signed_at = _moment(claim.date)
-        now = self._now()
-        earliest, latest = now - (claim.lasts or TOLERANCE), now + TOLERANCE
+        signed_at, now = _moment(claim.date), self._now()
+        earliest = now - (claim.lasts or TOLERANCE).total_seconds()
+        latest = now + TOLERANCE.total_seconds()
         if signed_at < earliest:
             raise errors.wrong_signature(
-                f"Signature expired: {claim.date} is now earlier than {earliest:{_DATE}}."
+                f"Signature expired: {claim.date} is now earlier than {_written(earliest)}."
             )
         if signed_at > latest:
             raise errors.wrong_signature(
-                f"Signature not yet current: {claim.date} is still later than {latest:{_DATE}}."
+                f"Signature not yet current: {claim.date} is still later than {_written(latest)}."
             )
+
+
+def _written(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment, UTC):{_DATE}}"
 
 
 def _check_coverage(request: Request, claim: Claim) -> None:

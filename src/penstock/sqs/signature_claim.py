@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.sqs import errors
 
@@ -23,21 +22,18 @@ _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SECONDS_FORM = re.compile(r"[0-9]{1,6}")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """What a signature is good for."""
 
     access_key: str
     date: str
     region: str
     service: str
+    text: str
+    """All but the key, as it is signed."""
 
-    def __str__(self) -> str:
-        return f"{self.date}/{self.region}/{self.service}/{TERMINATOR}"
 
-
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """What a request says of its own signature; nothing of it is believed yet."""
 
     scope: Scope
@@ -61,23 +57,38 @@ def read(request: Request) -> Claim | None:
 
 
 def _from_header(authorization: str, headers: Mapping[str, str]) -> Claim:
-    algorithm, _, rest = authorization.partition(" ")
-    if algorithm != ALGORITHM:
-        raise errors.incomplete_signature(f"The algorithm must be {ALGORITHM}.")
-    parts = dict(part.strip().partition("=")[::2] for part in rest.split(","))
-    missing = [name for name in ("Credential", "SignedHeaders", "Signature") if not parts.get(name)]
-    if missing:
-        raise errors.incomplete_signature(f"Authorization header requires {', '.join(missing)}.")
+    before, found, signature = authorization.rpartition("Signature=")
+    if not found or "," in signature:
+        before, signature = _with_signature_last(authorization)
+    scope, names = _announced(before)
+    if not signature:
+        raise errors.incomplete_signature("Authorization header requires Signature.")
     date = headers.get("x-amz-date")
     if date is None:
         raise errors.incomplete_signature("The header X-Amz-Date is missing.")
-    return _claim(
-        parts["Credential"],
-        parts["SignedHeaders"],
-        parts["Signature"],
-        date,
-        token=headers.get("x-amz-security-token"),
-    )
+    return _claim(scope, names, signature, date, token=headers.get("x-amz-security-token"))
+
+
+def _with_signature_last(authorization: str) -> tuple[str, str]:
+    """The header without its signature, and the signature, where it is not at the end."""
+    parts = [part.strip() for part in authorization.split(",")]
+    signed = [part for part in parts if part.startswith("Signature=")]
+    rest = ", ".join(part for part in parts if part not in signed)
+    return rest, signed[0].removeprefix("Signature=") if signed else ""
+
+
+# A client says the same in each of its requests, so what was read once is kept.
+@lru_cache(maxsize=1024)
+def _announced(before: str) -> tuple[Scope, tuple[str, ...]]:
+    """Scope and signed headers, from all of the header but the signature."""
+    algorithm, _, rest = before.partition(" ")
+    if algorithm != ALGORITHM:
+        raise errors.incomplete_signature(f"The algorithm must be {ALGORITHM}.")
+    parts = dict(part.strip().partition("=")[::2] for part in rest.split(","))
+    missing = [name for name in ("Credential", "SignedHeaders") if not parts.get(name)]
+    if missing:
+        raise errors.incomplete_signature(f"Authorization header requires {', '.join(missing)}.")
+    return _scope(parts["Credential"]), tuple(parts["SignedHeaders"].split(";"))
 
 
 def _from_query(given: Mapping[str, str]) -> Claim:
@@ -93,8 +104,8 @@ def _from_query(given: Mapping[str, str]) -> Claim:
     if not timedelta(0) < lasts <= LONGEST_PRESIGNED:
         raise errors.incomplete_signature("X-Amz-Expires must be from 1 to 604800 seconds.")
     return _claim(
-        given["X-Amz-Credential"],
-        given["X-Amz-SignedHeaders"],
+        _scope(given["X-Amz-Credential"]),
+        tuple(given["X-Amz-SignedHeaders"].split(";")),
         given["X-Amz-Signature"],
         given["X-Amz-Date"],
         lasts=lasts,
@@ -103,33 +114,26 @@ def _from_query(given: Mapping[str, str]) -> Claim:
 
 
 def _claim(
-    credential: str,
-    signed_headers: str,
+    scope: Scope,
+    signed_headers: tuple[str, ...],
     signature: str,
     date: str,
     *,
     lasts: timedelta | None = None,
     token: str | None = None,
 ) -> Claim:
-    scope, headers = _scope(credential), _names(signed_headers)
-    if not _DATE_FORM.fullmatch(date) or date[:8] != scope.date:
+    if date[:8] != scope.date or not _DATE_FORM.fullmatch(date):
         raise errors.incomplete_signature(
             "The date must look like 20260131T235959Z and agree with the credential's."
         )
-    return Claim(scope, headers, signature, date, lasts, token)
+    return Claim(scope, signed_headers, signature, date, lasts, token)
 
 
-# A client says the same in each of its requests, so what was read once is kept.
-@lru_cache(maxsize=1024)
 def _scope(credential: str) -> Scope:
     parts = credential.split("/")
     if len(parts) != 5 or parts[4] != TERMINATOR or not all(parts):  # noqa: PLR2004
         raise errors.incomplete_signature(
             "Credential must be <access key>/<date>/<region>/<service>/aws4_request."
         )
-    return Scope(*parts[:4])
-
-
-@lru_cache(maxsize=1024)
-def _names(signed_headers: str) -> tuple[str, ...]:
-    return tuple(signed_headers.split(";"))
+    access_key, date, region, service, _ = parts
+    return Scope(access_key, date, region, service, "/".join(parts[1:]))
