@@ -108,13 +108,16 @@ def test_a_group_that_comes_back_goes_behind_the_waiting_ones(q: Sqs) -> None:
 
 def test_a_group_goes_on_at_once_behind_a_message_that_lapsed(q: Sqs) -> None:
     engine = Caller(q.db)
-    # With a second priority the floor of each is a place of its own, which has passed this moment.
+    engine.publish(Q, "first", key="f", priority=5)
     engine.publish(Q, "urgent", key="h", priority=5)
     engine.publish(Q, "lapses", key="g", expires_at=engine.at(seconds=30))
-    engine.publish(Q, "next", key="g")
+    engine.publish(Q, "next", key="g", priority=5)
+    # All are in their groups by now.
+    assert bodies(q, 1, VisibilityTimeout=600) == ["first"]
     clock.advance(q.db, 31)
 
-    assert bodies(q) == ["urgent", "next"]
+    # The full batch has moved the floor of the higher priority up to this moment.
+    assert bodies(q, 2) == ["urgent", "next"]
 
 
 def test_what_was_not_deleted_comes_back_in_order(q: Sqs) -> None:
