@@ -51,10 +51,15 @@ class Server(uvicorn.Server):
     It stops in the right order: open polls are answered first, or each would hold its socket.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, ready: Callable[[], None] = lambda: None) -> None:
+        self._ready = ready
         self.door = Door(plan.settings, plan.options, plan.folder)
         self.lifetime = Lifespan(self.door)
         super().__init__(_configuration(self.lifetime, self.door))
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.door.polls.stop()
@@ -65,10 +70,11 @@ def serve(plan: Plan, announce: Callable[[str], None] = lambda _url: None) -> No
     """Serve until SIGTERM or SIGINT; `announce` is told the address."""
     listening = bind(plan.options)
     try:
-        announce(address(plan.options, listening))
+        url = address(plan.options, listening)
         if plan.options.processes == 1:
-            run(plan, listening)
+            run(plan, listening, lambda: announce(url))
         else:
+            announce(url)
             _supervise(plan, listening)
     finally:
         listening.close()
@@ -96,9 +102,9 @@ def address(options: Options, listening: socket.socket) -> str:
     return f"{scheme}://{host}:{listening.getsockname()[1]}"
 
 
-def run(plan: Plan, listening: socket.socket) -> None:
-    """One process's life."""
-    server = Server(plan)
+def run(plan: Plan, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """One process's life; `ready` is called once it answers."""
+    server = Server(plan, ready)
     try:
         server.run([listening])
     except SystemExit:
