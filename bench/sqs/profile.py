@@ -134,9 +134,10 @@ async def of_the_door(door: Door, batch: int, rounds: int) -> list[Part]:
         call = router.read(request, action, Protocol.JSON, identity)
         Ask(router.text_of(call), context_of(request, identity, Protocol.JSON, door.options))
 
-    async def answered(jobs: Sequence[Job]) -> None:
+    def answered(jobs: Sequence[Job], done: Callable[[], None]) -> None:
         for job in jobs:
             job.answer.set_result(b"")
+        done()
 
     gatherer = Gatherer(answered, most=64, width=3, mixed=True)
 
@@ -161,8 +162,12 @@ class Statements:
     async def call(self, action: str, wanted: Sequence[dict[str, Any]]) -> list[Any]:
         bodies = json.dumps(wanted).encode()
         given = (action.encode(), b"bench", bodies, self._context)
-        [answers] = await self._pipe.send([given])
-        return [json.loads(each) for each in answers]
+        over = asyncio.get_running_loop().create_future()
+        self._pipe.send([given], lambda found, problem: over.set_result((found, problem)))
+        found, problem = await over
+        if problem is not None:
+            raise problem
+        return [json.loads(each) for each in found[0]]
 
     async def timed(self, name: str, steps: Sequence[Callable[[], Awaitable[Any]]]) -> Part:
         before, started = self._cpu(), time.perf_counter()

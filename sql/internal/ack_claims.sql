@@ -17,14 +17,12 @@ begin
     with named as (
         select u.token, array_agg(u.id) as ids from unnest(p_ids, p_tokens) as u(id, token) where u.token is not null group by u.token
     ), held as materialized (
-        -- One look-up each: a join might walk over all claims of the queue.
+        -- One look-up a token: a join might walk over all claims of the queue.
         select c.place
         from named n
-        cross join lateral unnest(n.ids) as u(id)
         cross join lateral (
             select c.ctid as place from penstock_data.claims c
-            where c.queue_id = v_queue.id and c.token = n.token and c.first_id = u.id and c.message_ids <@ n.ids
-              and c.deadline > v_queue.now
+            where c.queue_id = v_queue.id and c.token = n.token and c.message_ids <@ n.ids and c.deadline > v_queue.now
             for update) c
     ), gone as (
         delete from penstock_data.claims c where c.ctid = any (array(select h.place from held h))

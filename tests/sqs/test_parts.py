@@ -21,7 +21,7 @@ from penstock.sqs.watching import Watching
 from penstock.sqs.wire import json, query_form, query_xml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 SEAL = Seal(bytes(32))
@@ -122,11 +122,15 @@ class Recorder:
         self.batches: list[list[bytes]] = []
         self.go = asyncio.Event()
 
-    async def run(self, jobs: Sequence[Job]) -> None:
+    def begin(self, jobs: Sequence[Job], done: Callable[[], None]) -> None:
         self.batches.append([job.ask.request for job in jobs])
+        self._task = asyncio.ensure_future(self._finish(jobs, done))
+
+    async def _finish(self, jobs: Sequence[Job], done: Callable[[], None]) -> None:
         await self.go.wait()
         for job in jobs:
             job.answer.set_result(job.action.encode() + b":" + job.ask.request)
+        done()
 
 
 async def _turns(count: int) -> None:
@@ -135,7 +139,7 @@ async def _turns(count: int) -> None:
 
 
 def _gatherer(recorder: Recorder, **given: Any) -> Gatherer:
-    return Gatherer(recorder.run, **({"most": 64, "width": 3, "mixed": True} | given))
+    return Gatherer(recorder.begin, **({"most": 64, "width": 3, "mixed": True} | given))
 
 
 async def test_requests_that_arrive_meanwhile_travel_together() -> None:

@@ -7,6 +7,7 @@ repeat what.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -18,10 +19,12 @@ from penstock.sqs import calls
 from penstock.sqs.pipe import Pipe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
 
     from penstock.client._async.database import Database
     from penstock.sqs.gather import Job
+    from penstock.sqs.pipe import Answers
 
 
 class Carrier:
@@ -31,60 +34,97 @@ class Carrier:
         self._database = database
         self._durable = durable
         self._idle: list[Pipe] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, jobs: Sequence[Job], done: Callable[[], None]) -> None:
+        """Answer every job, with what it asked for or with what went wrong; then call `done`."""
+        pipe = self._taken()
+        if pipe is None:
+            self._chore(self._begin_slowly(jobs), jobs, done)
+        else:
+            self._set_out(pipe, jobs, done)
 
     async def run(self, jobs: Sequence[Job]) -> None:
-        """Answer every job, with what it asked for or with what went wrong."""
-        groups = _grouped(jobs)
-        try:
-            if self._database.settings.pooler:
-                # A pooler's connections belong to nobody for longer than a transaction.
-                for group in groups:
-                    await self._call(group)
-            else:
-                await self._carry(groups, alone=len(jobs) == 1)
-        except BaseException as problem:  # noqa: BLE001 - it goes to those who asked
-            _fail(jobs, problem)
+        """The same for those who have nothing else to do."""
+        over = asyncio.get_running_loop().create_future()
+        self.begin(jobs, lambda: over.set_result(None))
+        await over
 
-    async def _carry(self, groups: Sequence[Sequence[Job]], *, alone: bool) -> None:
-        pipe: Pipe | None = None
-        try:
-            pipe = await self._taken()
-            found = await pipe.send([calls.parameters_of(group) for group in groups])
-        except (psycopg.Error, PenstockError) as problem:
-            for group in groups:
-                await self._recover(group, problem, sent=pipe is not None, alone=alone)
-        else:
-            for group, answers in zip(groups, found, strict=True):
-                _answer(group, answers)
-        finally:
-            if pipe is not None and not pipe.broken:
+    def _set_out(self, pipe: Pipe, jobs: Sequence[Job], done: Callable[[], None]) -> None:
+        groups = _grouped(jobs)
+
+        def finished(found: list[Answers], problem: Exception | None) -> None:
+            if not pipe.broken:
                 self._idle.append(pipe)
+            if problem is None:
+                for group, answers in zip(groups, found, strict=True):
+                    _answer(group, answers)
+                done()
+            else:
+                self._chore(self._recover(groups, problem), jobs, done)
+
+        pipe.send([calls.parameters_of(group) for group in groups], finished)
+
+    def _chore(
+        self, chore: Coroutine[Any, Any, None], jobs: Sequence[Job], done: Callable[[], None]
+    ) -> None:
+        """What takes several steps."""
+
+        async def carry_out() -> None:
+            try:
+                await chore
+            except BaseException as problem:  # noqa: BLE001 - it goes to those who asked
+                _fail(jobs, problem)
+            finally:
+                done()
+
+        task = asyncio.get_running_loop().create_task(carry_out())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _begin_slowly(self, jobs: Sequence[Job]) -> None:
+        groups = _grouped(jobs)
+        if self._database.settings.pooler:
+            # A pooler's connections belong to nobody for longer than a transaction.
+            for group in groups:
+                await self._call(group)
+            return
+        try:
+            pipe = await Pipe.open(self._database, durable=self._durable)
+        except (psycopg.Error, PenstockError) as problem:
+            await self._recover(groups, problem, sent=False)
+            return
+        over = asyncio.get_running_loop().create_future()
+        self._set_out(pipe, jobs, lambda: over.set_result(None))
+        await over
 
     async def close(self) -> None:
         """Close the connections; nothing may be under way."""
         while self._idle:
             await self._idle.pop().close()
 
-    async def _taken(self) -> Pipe:
+    def _taken(self) -> Pipe | None:
         while self._idle:
             pipe = self._idle.pop()
             if not pipe.broken:
                 return pipe
-        return await Pipe.open(self._database, durable=self._durable)
+        return None
 
     async def _recover(
-        self, jobs: Sequence[Job], problem: Exception, *, sent: bool, alone: bool
+        self, groups: Sequence[Sequence[Job]], problem: Exception, *, sent: bool = True
     ) -> None:
-        repeat = calls.repeat_of(jobs[0].action)
         fault = retrying.classify(problem, sent=sent)
-        if fault.kind is Kind.REFUSED and not alone:
-            # The database refused the batch as a whole; alone, only the culprit is refused.
-            for job in jobs:
-                await self._call([job])
-        elif retrying.may_repeat(fault, repeat):
-            await self._call(jobs)
-        else:
-            _fail(jobs, retrying.final(fault, repeat))
+        alone = sum(map(len, groups)) == 1
+        for jobs in groups:
+            repeat = calls.repeat_of(jobs[0].action)
+            if fault.kind is Kind.REFUSED and not alone:
+                # The database refused the batch as a whole; alone, only the culprit is refused.
+                for job in jobs:
+                    await self._call([job])
+            elif retrying.may_repeat(fault, repeat):
+                await self._call(jobs)
+            else:
+                _fail(jobs, retrying.final(fault, repeat))
 
     async def _call(self, jobs: Sequence[Job]) -> None:
         call = calls.invoke_on(jobs)

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
 MOST_BYTES = 2 * 1024 * 1024
+_LOOK = 0.01
 
 
 class Ask(NamedTuple):
@@ -39,27 +39,27 @@ class Job:
 
 
 class Gatherer:
-    """Runs batches: `run` answers every job of one, and never raises.
+    """Runs batches: `begin` sees to it that every job of one is answered, and tells when.
 
     `width` is how many run at once; with `mixed`, jobs of several lanes share a batch.
     """
 
     def __init__(
         self,
-        run: Callable[[Sequence[Job]], Coroutine[Any, Any, None]],
+        begin: Callable[[Sequence[Job], Callable[[], None]], None],
         *,
         most: int,
         width: int,
         mixed: bool,
     ) -> None:
-        self._run = run
+        self._begin = begin
         self._most = most
         self._width = width
         self._mixed = mixed
         self._ready: dict[str, list[Job]] = {}
         self._busy: dict[str, list[Job]] = {}
         """Lanes that have a batch under way, with those who wait for its end."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = 0
         self._called = False
 
     def ask(self, action: str, queue: str, ask: Ask) -> asyncio.Future[bytes]:
@@ -79,16 +79,15 @@ class Gatherer:
 
     async def settle(self) -> None:
         """Wait until nothing is under way."""
-        while self._tasks or self._ready:
-            await (asyncio.wait(set(self._tasks)) if self._tasks else asyncio.sleep(0))
+        while self._running or self._ready:  # noqa: ASYNC110 - once, when the server stops
+            await asyncio.sleep(_LOOK)
 
     def _start(self) -> None:
         self._called = False
-        while self._ready and len(self._tasks) < self._width:
+        while self._ready and self._running < self._width:
             lanes, batch = self._load()
-            task = asyncio.get_running_loop().create_task(self._run(batch))
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._done, lanes))
+            self._running += 1
+            self._begin(batch, partial(self._done, lanes))
 
     def _load(self) -> tuple[list[str], list[Job]]:
         """Take a batch of what is ready; its lanes are busy from now on."""
@@ -106,8 +105,8 @@ class Gatherer:
                 break
         return lanes, batch
 
-    def _done(self, lanes: Sequence[str], task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _done(self, lanes: Sequence[str]) -> None:
+        self._running -= 1
         for lane in lanes:
             if waiting := self._busy.pop(lane):
                 self._ready[lane] = waiting

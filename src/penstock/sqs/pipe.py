@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,13 @@ select answer from pgqs.invoke_on($1, $2, $3, $4) as answer"""
 _STANDBY_WAIT = "SyncRepWaitForLSN"
 
 
+Finished = Callable[[list[Answers], "Exception | None"], None]
+"""Told once the transaction is over: the answers to each call, or what went wrong."""
+
+
 @dataclass(eq=False, slots=True)
 class _Batch:
-    answers: asyncio.Future[list[Answers]]
+    finished: Finished
     found: list[Answers] = field(default_factory=list)
     problem: Exception | None = None
 
@@ -79,10 +84,9 @@ class Pipe:
     def backend_pid(self) -> int:
         return self._pgconn.backend_pid
 
-    def send(self, batch: Sequence[Parameters]) -> asyncio.Future[list[Answers]]:
-        """The answers to each call, once the transaction of all is over."""
-        made = _Batch(self._loop.create_future())
-        self._sent.append(made)
+    def send(self, batch: Sequence[Parameters], finished: Finished) -> None:
+        """Set out; no task and no future in between, for each would be a turn of the loop."""
+        self._sent.append(_Batch(finished))
         try:
             for parameters in batch:
                 self._pgconn.send_query_prepared(_NAME, parameters)
@@ -90,7 +94,6 @@ class Pipe:
             self._flush()
         except psycopg.Error as problem:
             self._break(problem)
-        return made.answers
 
     async def close(self) -> None:
         """Whoever still waits is told that nobody knows."""
@@ -127,7 +130,7 @@ class Pipe:
                 batch.found.append([result.get_value(row, 0) or b"" for row in rows])
             case ExecStatus.PIPELINE_SYNC:
                 self._sent.popleft()
-                _finish(batch)
+                batch.finished(batch.found, batch.problem)
             case ExecStatus.PIPELINE_ABORTED:
                 pass
             case _:
@@ -148,14 +151,4 @@ class Pipe:
             self._pgconn.finish()
         while self._sent:
             batch = self._sent.popleft()
-            batch.problem = batch.problem or problem
-            _finish(batch)
-
-
-def _finish(batch: _Batch) -> None:
-    if batch.answers.done():
-        return
-    if batch.problem is not None:
-        batch.answers.set_exception(batch.problem)
-    else:
-        batch.answers.set_result(batch.found)
+            batch.finished(batch.found, batch.problem or problem)

@@ -40,9 +40,11 @@ class Service:
         self._database = database
         self._durable = Carrier(database, durable=True)
         self._claims = Carrier(database, durable=False)
-        self._changes = Gatherer(self._durable.run, most=_MOST_CHANGES, width=_WIDTH, mixed=True)
+        self._changes = Gatherer(self._durable.begin, most=_MOST_CHANGES, width=_WIDTH, mixed=True)
         # A claim wants a transaction of its own: it holds the lock of its queue until the end.
-        self._receives = Gatherer(self._claims.run, most=_MOST_RECEIVES, width=_WIDTH, mixed=False)
+        self._receives = Gatherer(
+            self._claims.begin, most=_MOST_RECEIVES, width=_WIDTH, mixed=False
+        )
         self._gatherers = {RECEIVE: self._receives} | dict.fromkeys(_CHANGES, self._changes)
 
     async def call(self, action: str, queue: QueueId | None, ask: Ask) -> bytes:
