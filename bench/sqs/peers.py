@@ -60,12 +60,15 @@ class Started:
     database: psutil.Process | None = None
     """PostgreSQL, where there is one: its work counts too."""
 
-    def cpu(self) -> float:
-        """Seconds of CPU of everything that serves."""
-        found = [self.process, *self.process.children(recursive=True)]
-        if self.database is not None:
-            found += [self.database, *self.database.children(recursive=True)]
-        return sum(_cpu(each) for each in found)
+    def cpu(self) -> tuple[float, float]:
+        """Seconds of CPU of the server, and of its database."""
+        return _family_cpu(self.process), _family_cpu(self.database)
+
+
+def _family_cpu(process: psutil.Process | None) -> float:
+    if process is None:
+        return 0.0
+    return sum(_cpu(each) for each in [process, *process.children(recursive=True)])
 
 
 def _cpu(process: psutil.Process) -> float:
