@@ -66,9 +66,7 @@ def _samples(server: Started, arguments: argparse.Namespace) -> list[Sample]:
 
 
 def _table(samples: list[Sample]) -> Table:
-    table = Table(
-        title="messages per second; CPU of server and database for each; p50 and p99 of a request in ms"
-    )
+    table = Table(title="CPU of server and database per message; p50, p99 of a request in ms")
     numbers = ("conns", "batch", "msg/s", "msg/CPU s", "server us", "database us", "p50", "p99")
     for name in ("server", "phase", *numbers):
         table.add_column(name, justify="right" if name in numbers else "left")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
 from penstock.client._async.client import Client
-from penstock.errors import EngineError, OutcomeUnknown
+from penstock.errors import CallTimeout, EngineError, OutcomeUnknown
 from penstock.settings import Settings
 from penstock.sqs.carrying import Carrier
 from penstock.sqs.gather import Ask, Job
@@ -156,3 +157,20 @@ async def test_a_queue_that_waits_for_a_lock_holds_up_no_other(
     assert b"MessageId" in await waiting
     assert b"MessageId" in await later
     await service.close()
+
+
+@pytest.mark.usefixtures("stuck")
+async def test_a_batch_that_waits_too_long_is_undone(client: Client, fresh_dsn: str) -> None:
+    settings = Settings(dsn=fresh_dsn, call_timeout=timedelta(seconds=0.5), retry_for=timedelta(0))
+    async with Client(settings) as hasty:
+        carrier = Carrier(hasty.database, durable=True)
+        job = _job(FIFO, "q.fifo")
+        await carrier.run([job])
+        assert isinstance(await _outcome(job), CallTimeout)
+        # The connection has survived, and nothing of it is left.
+        [pipe] = carrier._idle
+        assert not pipe.broken
+        job = _job()
+        await carrier.run([job])
+        assert b"MessageId" in await job.answer
+        await carrier.close()

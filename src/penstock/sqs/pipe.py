@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import psycopg
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
+from penstock.client.deadlines import CANCEL_SECONDS, Overdue
 from penstock.errors import OutcomeUnknown
 
 if TYPE_CHECKING:
@@ -48,15 +50,20 @@ Finished = Callable[[list[Answers], "Exception | None"], None]
 @dataclass(eq=False, slots=True)
 class _Batch:
     finished: Finished
+    sent_at: float
     found: list[Answers] = field(default_factory=list)
     problem: Exception | None = None
+    overdue: bool = False
 
 
 class Pipe:
     """Made by `Pipe.open`; of no use any more once it is `broken`."""
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
+    def __init__(self, connection: AsyncConnection[Any], answer_within: float) -> None:
         self._connection = connection
+        self._answer_within = answer_within
+        self._timer: asyncio.TimerHandle | None = None
+        self._cancelling: asyncio.Task[None] | None = None
         self._pgconn = connection.pgconn
         self._socket = self._pgconn.socket
         self._loop = asyncio.get_running_loop()
@@ -75,7 +82,7 @@ class Pipe:
             if not durable:
                 await connection.execute("set synchronous_commit = off")
             await connection.execute(_PREPARE)
-            return cls(connection)
+            return cls(connection, database.settings.call_timeout.total_seconds())
         except BaseException:
             await connection.close()
             raise
@@ -86,7 +93,9 @@ class Pipe:
 
     def send(self, batch: Sequence[Parameters], finished: Finished) -> None:
         """Set out; no task and no future in between, for each would be a turn of the loop."""
-        self._sent.append(_Batch(finished))
+        self._sent.append(_Batch(finished, self._loop.time()))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._answer_within, self._look_at_clock)
         try:
             for parameters in batch:
                 self._pgconn.send_query_prepared(_NAME, parameters)
@@ -134,7 +143,32 @@ class Pipe:
             case ExecStatus.PIPELINE_ABORTED:
                 pass
             case _:
-                batch.problem = batch.problem or error_from_result(result)
+                problem: psycopg.Error = error_from_result(result)
+                if batch.overdue and isinstance(problem, psycopg.errors.QueryCanceled):
+                    problem = Overdue(self._answer_within, undone=True)
+                batch.problem = batch.problem or problem
+
+    def _look_at_clock(self) -> None:
+        """The server has to answer in time, as in every other call."""
+        self._timer = None
+        if not self._sent:
+            return
+        left = self._sent[0].sent_at + self._answer_within - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look_at_clock)
+        else:
+            self._sent[0].overdue = True
+            self._cancelling = self._loop.create_task(self._cut_short(self._sent[0]))
+
+    async def _cut_short(self, batch: _Batch) -> None:
+        """Ask the server to give up; if it says nothing to that either, nobody knows."""
+        with suppress(psycopg.Error, OSError):
+            await self._connection.cancel_safe(timeout=CANCEL_SECONDS)
+        await asyncio.sleep(CANCEL_SECONDS)
+        if self._sent and self._sent[0] is batch:
+            self._break(Overdue(self._answer_within))
+        elif self._sent and self._timer is None:
+            self._look_at_clock()
 
     def _notice(self, diagnosis: Diagnostic) -> None:
         if diagnosis.source_function == _STANDBY_WAIT and self._sent:
@@ -146,6 +180,8 @@ class Pipe:
     def _break(self, problem: psycopg.Error) -> None:
         if not self.broken:
             self.broken = True
+            if self._timer is not None:
+                self._timer.cancel()
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             self._pgconn.finish()
