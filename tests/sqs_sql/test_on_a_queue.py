@@ -125,7 +125,7 @@ def test_a_long_backlog_is_counted_about_right(q: Sqs) -> None:
             "select to_jsonb(n::text) from generate_series(1, %s) n))",
             (topic, count),
         )
-    on(q, "ReceiveMessage", {"MaxNumberOfMessages": 10})
+    take(q, 10)
     waiting, in_flight, delayed = q.counts()
     assert 14_000 < waiting < 20_000
     assert (in_flight, delayed) == (10, 0)
@@ -134,6 +134,6 @@ def test_a_long_backlog_is_counted_about_right(q: Sqs) -> None:
 def test_a_backlog_is_counted_exactly_while_it_is_short(q: Sqs) -> None:
     caller = Caller(q.db)
     caller.publish_many("q", list(range(4000)))
-    on(q, "SendMessage", {"MessageBody": "x", "DelaySeconds": 60})
+    caller.publish("q", "later", deliver_after=caller.at(seconds=60))
     take(q, 10, 10)
     assert q.counts() == (3980, 20, 1)
