@@ -38,6 +38,7 @@ begin;
 \ir internal/windows.sql
 \ir internal/wakeups.sql
 \ir internal/publishing.sql
+\ir internal/append_plain.sql
 \ir internal/queue_settings.sql
 \ir internal/levels.sql
 \ir internal/start_positions.sql
@@ -53,6 +54,7 @@ begin;
 \ir internal/claim_with_care.sql
 \ir internal/give_up.sql
 \ir internal/contents.sql
+\ir internal/unread_estimate.sql
 \ir internal/history.sql
 \ir internal/dead_letters.sql
 \ir internal/readers.sql
@@ -68,7 +70,7 @@ begin;
 \ir internal/deliver.sql
 \ir internal/finish_message.sql
 \ir internal/deadlines.sql
-\ir internal/ack_singles.sql
+\ir internal/ack_claims.sql
 \ir internal/part_claims.sql
 \ir internal/make_fair.sql
 
@@ -147,6 +149,7 @@ begin;
 \ir sqs/internal/batches.sql
 \ir sqs/internal/sending.sql
 \ir sqs/internal/receiving.sql
+\ir sqs/internal/sharing.sql
 \ir sqs/internal/redriving.sql
 \ir sqs/internal/repeated_receives.sql
 \ir sqs/internal/deleting.sql
@@ -172,6 +175,7 @@ begin;
 \ir sqs/actions/cancel_message_move_task.sql
 \ir sqs/invoke.sql
 \ir sqs/invoke_many.sql
+\ir sqs/invoke_on.sql
 \ir sqs/run_move_tasks.sql
 \ir sqs/settings.sql
 \ir sqs/access_keys.sql

@@ -53,7 +53,8 @@ begin
     end loop;
     -- What each role may do through SQS is decided for each action (pgqs_data.check_right).
     grant usage on schema pgqs to penstock_publisher, penstock_consumer, penstock_monitor, penstock_admin;
-    grant execute on function pgqs.invoke(text, jsonb, jsonb), pgqs.invoke_many(text, jsonb[], jsonb[]), pgqs.engine_queue(text, text, text)
+    grant execute on function pgqs.invoke(text, jsonb, jsonb), pgqs.invoke_many(text, jsonb[], jsonb[]),
+        pgqs.invoke_on(text, text, jsonb, jsonb), pgqs.engine_queue(text, text, text)
         to penstock_publisher, penstock_consumer, penstock_monitor;
     grant execute on function pgqs.run_move_tasks() to penstock_consumer;
     grant execute on all functions in schema pgqs to penstock_admin;

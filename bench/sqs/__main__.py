@@ -66,9 +66,10 @@ def _samples(server: Started, arguments: argparse.Namespace) -> list[Sample]:
 
 
 def _table(samples: list[Sample]) -> Table:
-    table = Table(title="messages per second; p50 and p99 of a request in ms")
-    for name in ("server", "phase", "conns", "batch", "msg/s", "msg/CPU s", "p50", "p99"):
-        table.add_column(name, justify="left" if name in ("server", "phase") else "right")
+    table = Table(title="CPU of server and database per message; p50, p99 of a request in ms")
+    numbers = ("conns", "batch", "msg/s", "msg/CPU s", "server us", "database us", "p50", "p99")
+    for name in ("server", "phase", *numbers):
+        table.add_column(name, justify="right" if name in numbers else "left")
     for each in sorted(samples, key=lambda one: (one.phase, one.batch, one.connections)):
         table.add_row(
             each.server,
@@ -77,6 +78,8 @@ def _table(samples: list[Sample]) -> Table:
             str(each.batch),
             f"{each.rate:,.0f}",
             f"{each.per_cpu_second:,.0f}",
+            f"{each.each(each.server_cpu):,.0f}",
+            f"{each.each(each.database_cpu):,.0f}" if each.database_cpu else "",
             f"{each.p50 * 1000:.1f}",
             f"{each.p99 * 1000:.1f}",
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 import psycopg
 
-from bench.server import running, usual
+from bench.server import Server, running, usual
 from bench.sqs.peers import Started, await_port
 from bench.sqs.wire import Credentials
 from penstock import schema
@@ -27,18 +27,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+KEY = AccessKey("AKIABENCH", secrets.token_urlsafe(30))
+
+
+@contextmanager
+def database() -> Iterator[Server]:
+    """A PostgreSQL of its own with the engine installed."""
+    with running(usual()) as server:
+        server.autovacuum(on=True)
+        with psycopg.connect(server.dsn("postgres")) as conn:
+            schema.install(conn)
+        yield server
+
+
 @contextmanager
 def penstock(processes: int = 1) -> Iterator[Started]:
     """The server, with its database, until the end of the block."""
-    key = AccessKey("AKIABENCH", secrets.token_urlsafe(30))
-    with running(usual()) as server, tempfile.TemporaryDirectory() as folder:
+    with database() as server, tempfile.TemporaryDirectory() as folder:
         dsn = server.dsn("postgres")
-        server.autovacuum(on=True)
-        with psycopg.connect(dsn) as conn:
-            schema.install(conn)
         path = Path(folder) / "keys.toml"
         path.touch(mode=0o600)
-        path.write_text(key_file.entry(key, None), encoding="utf-8")
+        path.write_text(key_file.entry(KEY, None), encoding="utf-8")
         port = free_port()
         command = [sys.executable, "-m", "penstock.cli", "sqs", "--dsn", dsn, "--port", str(port)]
         process = subprocess.Popen(
@@ -54,7 +63,7 @@ def penstock(processes: int = 1) -> Iterator[Started]:
             yield Started(
                 name,
                 f"http://127.0.0.1:{port}",
-                Credentials(key.access_key, key.secret),
+                Credentials(KEY.access_key, KEY.secret),
                 psutil.Process(process.pid),
                 server.process,
             )

@@ -15,6 +15,7 @@ import time
 import venv
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
@@ -24,9 +25,9 @@ from bench.sqs.wire import Credentials
 from penstock.testing.server import end, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
+_MOTO = Path(__file__).with_name("moto_server.py")
 CACHE = platformdirs.user_cache_path("penstock") / "bench"
 _START_SECONDS = 60.0
 _UNSIGNED = Credentials("000000000000", None)
@@ -42,7 +43,8 @@ class Peer:
 
     name: str
     about: str
-    install: Callable[[Path], None]
+    install: Callable[[Path, Sequence[str]], None]
+    packages: tuple[str, ...]
     command: Callable[[Path, int], list[str]]
     environment: Callable[[int], dict[str, str]] = field(default=lambda _port: {})
 
@@ -58,12 +60,15 @@ class Started:
     database: psutil.Process | None = None
     """PostgreSQL, where there is one: its work counts too."""
 
-    def cpu(self) -> float:
-        """Seconds of CPU of everything that serves."""
-        found = [self.process, *self.process.children(recursive=True)]
-        if self.database is not None:
-            found += [self.database, *self.database.children(recursive=True)]
-        return sum(_cpu(each) for each in found)
+    def cpu(self) -> tuple[float, float]:
+        """Seconds of CPU of the server, and of its database."""
+        return _family_cpu(self.process), _family_cpu(self.database)
+
+
+def _family_cpu(process: psutil.Process | None) -> float:
+    if process is None:
+        return 0.0
+    return sum(_cpu(each) for each in [process, *process.children(recursive=True)])
 
 
 def _cpu(process: psutil.Process) -> float:
@@ -74,25 +79,17 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _pip(*requirements: str) -> Callable[[Path], None]:
-    def install(folder: Path) -> None:
-        venv.create(folder, with_pip=True)
-        words = [folder / "bin" / "python", "-m", "pip", "install", "-q", *requirements]
-        _run(words, folder)
-
-    return install
+def _pip(folder: Path, packages: Sequence[str]) -> None:
+    venv.create(folder, with_pip=True)
+    _run([folder / "bin" / "python", "-m", "pip", "install", "-q", *packages], folder)
 
 
-def _npm(*packages: str) -> Callable[[Path], None]:
-    def install(folder: Path) -> None:
-        npm = shutil.which("npm")
-        if npm is None:
-            raise Absent("npm is not installed")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "package.json").write_text("{}", encoding="utf-8")
-        _run([npm, "install", "--no-audit", "--no-fund", "--silent", *packages], folder)
-
-    return install
+def _npm(folder: Path, packages: Sequence[str]) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise Absent("npm is not installed")
+    (folder / "package.json").write_text("{}", encoding="utf-8")
+    _run([npm, "install", "--no-audit", "--no-fund", "--silent", *packages], folder)
 
 
 def _run(words: list[str | Path], folder: Path) -> None:
@@ -104,14 +101,17 @@ def _run(words: list[str | Path], folder: Path) -> None:
 PEERS = (
     Peer(
         "moto",
-        "moto_server, in memory",
-        _pip("moto[server,sqs]"),
-        lambda folder, port: [str(folder / "bin" / "moto_server"), "-p", str(port)],
+        "in memory, on one thread",
+        _pip,
+        ("moto[server,sqs]", "waitress"),
+        lambda folder, port: [str(folder / "bin" / "python"), str(_MOTO), str(port)],
     ),
     Peer(
         "localstack",
         "localstack-core, in memory",
-        _pip("localstack-core[base-runtime]"),
+        _pip,
+        # Later ones are not whole without parts that are not on PyPI.
+        ("localstack-core[base-runtime]>=4.14,<5",),
         lambda folder, _port: [str(folder / "bin" / "python"), "-m", "localstack.runtime.main"],
         lambda port: {
             "GATEWAY_LISTEN": f"127.0.0.1:{port}",
@@ -123,14 +123,16 @@ PEERS = (
     Peer(
         "ministack",
         "in memory",
-        _pip("ministack"),
+        _pip,
+        ("ministack",),
         lambda folder, _port: [str(folder / "bin" / "ministack")],
         lambda port: {"GATEWAY_PORT": str(port), "SERVICES": "sqs", "LOG_LEVEL": "ERROR"},
     ),
     Peer(
         "fauxqs",
         "Node, in memory",
-        _npm("fauxqs"),
+        _npm,
+        ("fauxqs",),
         lambda folder, _port: [str(folder / "node_modules" / ".bin" / "fauxqs")],
         lambda port: {"FAUXQS_PORT": str(port), "FAUXQS_LOGGER": "false"},
     ),
@@ -141,11 +143,12 @@ PEERS = (
 def started(peer: Peer) -> Iterator[Started]:
     """The peer, installed if need be, until the end of the block."""
     folder = CACHE / peer.name
-    if not (folder / ".installed").exists():
+    installed, wanted = folder / ".installed", "\n".join(peer.packages)
+    if not installed.exists() or installed.read_text(encoding="utf-8") != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        peer.install(folder)
-        (folder / ".installed").touch()
+        peer.install(folder, peer.packages)
+        installed.write_text(wanted, encoding="utf-8")
     port = free_port()
     environment = {**os.environ, **peer.environment(port)}
     with (folder / "log").open("wb") as log:

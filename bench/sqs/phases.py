@@ -27,7 +27,8 @@ class Sample:
     batch: int
     messages: int
     seconds: float
-    cpu: float
+    server_cpu: float
+    database_cpu: float
     p50: float
     p99: float
 
@@ -37,7 +38,12 @@ class Sample:
 
     @property
     def per_cpu_second(self) -> float:
-        return self.messages / self.cpu if self.cpu else 0.0
+        cpu = self.server_cpu + self.database_cpu
+        return self.messages / cpu if cpu else 0.0
+
+    def each(self, cpu: float) -> float:
+        """Microseconds of it for each message."""
+        return cpu / self.messages * 1e6 if self.messages else 0.0
 
 
 class Queue:
@@ -95,6 +101,7 @@ async def measure(server: Started, connections: int, batch: int, seconds: float)
             client.latencies.clear()
             cpu = server.cpu()
             messages, took = await _spend(lines, step, seconds, ends_empty=phase == "drain")
+            spent = [now - before for now, before in zip(server.cpu(), cpu, strict=True)]
             latencies = sorted(client.latencies) or [0.0]
             samples.append(
                 Sample(
@@ -104,7 +111,7 @@ async def measure(server: Started, connections: int, batch: int, seconds: float)
                     batch,
                     messages,
                     took,
-                    server.cpu() - cpu,
+                    *spent,
                     latencies[len(latencies) // 2],
                     latencies[len(latencies) * 99 // 100],
                 )
@@ -134,6 +141,7 @@ async def drain_with_backlog(server: Started, backlog: int, seconds: float) -> S
         client.latencies.clear()
         cpu = server.cpu()
         messages, took = await _spend(lines, queue.take, seconds, ends_empty=True)
+        spent = [now - before for now, before in zip(server.cpu(), cpu, strict=True)]
         latencies = sorted(client.latencies) or [0.0]
         return Sample(
             server.name,
@@ -142,7 +150,7 @@ async def drain_with_backlog(server: Started, backlog: int, seconds: float) -> S
             10,
             messages,
             took,
-            server.cpu() - cpu,
+            *spent,
             latencies[len(latencies) // 2],
             latencies[len(latencies) * 99 // 100],
         )

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import json
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
+
+import msgspec
 
 from penstock.sqs.signing_keys import derive
 
@@ -31,6 +33,11 @@ class Credentials:
     secret: str | None
 
 
+@lru_cache(maxsize=2)
+def _date(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
 class Signer:
     """Writes requests, signed in full where the server checks."""
 
@@ -42,7 +49,7 @@ class Signer:
 
     def request(self, action: str, body: bytes) -> bytes:
         """The bytes of one request."""
-        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        now = _date(int(time.time()))
         target = f"AmazonSQS.{action}"
         scope = f"{now[:8]}/{_REGION}/sqs/aws4_request"
         authorization = (
@@ -166,7 +173,7 @@ class Client:
         await loop.create_connection(lambda: connection, host, port)
 
     async def call(self, connection: Connection, action: str, request: dict[str, Any]) -> Any:
-        body = json.dumps(request, separators=(",", ":")).encode()
+        body = msgspec.json.encode(request)
         started = time.perf_counter()
         if connection.closed:
             # Some servers close after each answer; what that costs is theirs.
@@ -175,4 +182,4 @@ class Client:
             await self._open(connection)
         answer = await connection.ask(self._signer.request(action, body))
         self.latencies.append(time.perf_counter() - started)
-        return json.loads(answer) if answer else {}
+        return msgspec.json.decode(answer) if answer else {}

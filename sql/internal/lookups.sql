@@ -16,6 +16,26 @@ language sql stable as $$
     where q.name = p_name and s.single and i.single
 $$;
 
+-- What finishing messages needs: the queue, the segment for receipts, the time, and whether anything stands in the way.
+-- Part of the calling statement like the one above.
+create or replace function penstock_data.queue_to_ack(p_name text)
+returns table (id bigint, receipt_segment int, now timestamptz, ready boolean)
+language sql stable as $$
+    select q.id, s.receipt_segment, clock_timestamp() + s.clock_shift,
+        q.consumers is null and not q.exclusive and current_setting('penstock.at_home', true) = 'yes'
+    from penstock_data.queues q, penstock_data.settings s
+    where q.name = p_name and s.single
+$$;
+
+-- Why it is not ready: raise the error, or return quietly when the caller is let through.
+create or replace function penstock_data.check_ack(p_name text) returns void
+language plpgsql as $$
+begin
+    perform penstock_data.check_queue(p_name);
+    perform penstock_data.check_at_home();
+end
+$$;
+
 -- The same for a topic; awaited tells whether somebody sleeps on it.
 create or replace function penstock_data.topic_named(p_name text)
 returns table (

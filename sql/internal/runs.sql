@@ -185,6 +185,8 @@ begin
             -- Finished here and now, so the receipt has no lanes to learn from.
             insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
             select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
+            -- The floor is at p_now by now: what becomes due here is due a moment later, or it would lie below.
+            p_now := p_now + interval '1 microsecond';
             perform penstock_data.end_runs(p_queue.id, v_lapsed, v_found.lanes, p_now);
         end if;
     end if;

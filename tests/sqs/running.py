@@ -73,7 +73,7 @@ def running(
     thread.start()
     try:
         while not server.started:
-            assert thread.is_alive(), server.application.problem
+            assert thread.is_alive(), server.lifetime.problem
             thread.join(0.01)
         # Where it is, and not where it says that it is.
         yield Running(address(replace(options, public_url=None), listening), dsn, server)

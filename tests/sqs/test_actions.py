@@ -92,6 +92,68 @@ def test_a_queue_is_made_found_changed_and_deleted(sqs: Any, new_name: Callable[
     assert _code(caught) == "AWS.SimpleQueueService.NonExistentQueue"
 
 
+@pytest.fixture
+def fifo(sqs: Any, new_name: Callable[..., str]) -> Fifo:
+    url = sqs.create_queue(
+        QueueName=f"{new_name()}.fifo",
+        Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"},
+    )["QueueUrl"]
+    return Fifo(sqs, url)
+
+
+class Fifo:
+    """A FIFO queue whose bodies begin with their group."""
+
+    def __init__(self, sqs: Any, url: str) -> None:
+        self._sqs = sqs
+        self._url = url
+
+    def send(self, *bodies: str) -> None:
+        for body in bodies:
+            self._sqs.send_message(QueueUrl=self._url, MessageBody=body, MessageGroupId=body[0])
+
+    def receive(self, count: int = 10) -> dict[str, str]:
+        """Handles by body, in the order of the answer."""
+        answer = self._sqs.receive_message(
+            QueueUrl=self._url, MaxNumberOfMessages=count, VisibilityTimeout=600
+        )
+        return {each["Body"]: each["ReceiptHandle"] for each in answer.get("Messages", ())}
+
+    def delete(self, handle: str) -> None:
+        self._sqs.delete_message(QueueUrl=self._url, ReceiptHandle=handle)
+
+    def show(self, handle: str) -> None:
+        self._sqs.change_message_visibility(
+            QueueUrl=self._url, ReceiptHandle=handle, VisibilityTimeout=0
+        )
+
+
+def test_one_group_is_given_whole_before_the_next(fifo: Fifo) -> None:
+    fifo.send("a1", "b1", "a2", "c1", "b2", "a3")
+    assert [list(fifo.receive(4)) for _ in range(3)] == [["a1", "a2", "a3", "b1"], ["c1"], []]
+
+
+def test_a_group_waits_until_all_that_is_in_flight_is_deleted(fifo: Fifo) -> None:
+    fifo.send("a1", "a2", "a3")
+    held = fifo.receive(2)
+    fifo.send("a4", "b1")
+    assert list(fifo.receive()) == ["b1"]
+    fifo.delete(held["a1"])
+    assert not fifo.receive()
+    fifo.delete(held["a2"])
+    assert list(fifo.receive()) == ["a3", "a4"]
+
+
+def test_a_group_that_comes_back_goes_behind_those_that_wait(fifo: Fifo) -> None:
+    fifo.send("a1", "b1", "c1")
+    first, second = fifo.receive(1), fifo.receive(1)
+    assert [*first, *second] == ["a1", "b1"]
+    fifo.show(first["a1"])
+    fifo.show(second["b1"])
+    # As recorded from AWS.
+    assert [list(fifo.receive(1)) for _ in range(3)] == [["c1"], ["a1"], ["b1"]]
+
+
 def test_fifo_keeps_order_and_drops_duplicates(sqs: Any, new_name: Callable[..., str]) -> None:
     url = sqs.create_queue(QueueName=f"{new_name()}.fifo", Attributes={"FifoQueue": "true"})[
         "QueueUrl"

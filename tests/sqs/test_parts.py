@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.errors import EngineError, InvalidSetting
+from penstock.errors import InvalidSetting
 from penstock.sqs import key_file, limits
 from penstock.sqs.errors import Fault
-from penstock.sqs.gather import MOST_BYTES, Ask, Gatherer, fitting
+from penstock.sqs.gather import MOST_BYTES, Ask, Gatherer, Job, fitting
 from penstock.sqs.keys import AccessKey, Role
 from penstock.sqs.names import Address, QueueId, UrlStyle, locate, locate_arn
 from penstock.sqs.options import Options
@@ -21,7 +21,7 @@ from penstock.sqs.watching import Watching
 from penstock.sqs.wire import json, query_form, query_xml
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 SEAL = Seal(bytes(32))
@@ -122,51 +122,94 @@ class Recorder:
         self.batches: list[list[bytes]] = []
         self.go = asyncio.Event()
 
-    async def run(self, lane: str, asks: Sequence[Ask]) -> Sequence[bytes]:
-        self.batches.append([ask.request for ask in asks])
+    def begin(self, jobs: Sequence[Job], done: Callable[[], None]) -> None:
+        self.batches.append([job.ask.request for job in jobs])
+        self._task = asyncio.ensure_future(self._finish(jobs, done))
+
+    async def _finish(self, jobs: Sequence[Job], done: Callable[[], None]) -> None:
         await self.go.wait()
-        if any(ask.request == b"bad" for ask in asks):
-            raise EngineError("refused", code="22P02")
-        return [lane.encode() + b":" + ask.request for ask in asks]
+        for job in jobs:
+            job.answer.set_result(job.action.encode() + b":" + job.ask.request)
+        done()
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def _gatherer(recorder: Recorder, **given: Any) -> Gatherer:
+    return Gatherer(recorder.begin, **({"most": 64, "width": 3, "mixed": True} | given))
 
 
 async def test_requests_that_arrive_meanwhile_travel_together() -> None:
     recorder = Recorder()
-    gatherer: Gatherer[str, bytes] = Gatherer(recorder.run)
-    first = asyncio.create_task(gatherer.ask("q", Ask(b"1", b"")))
-    while not recorder.batches:  # noqa: ASYNC110 - one turn of the loop at a time
-        await asyncio.sleep(0)
-    rest = [asyncio.create_task(gatherer.ask("q", Ask(b"%d" % n, b""))) for n in range(2, 6)]
-    other = asyncio.create_task(gatherer.ask("r", Ask(b"9", b"")))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    gatherer = _gatherer(recorder)
+    first = gatherer.ask("a", "q", Ask(b"1", b""))
+    await _turns(2)
+    rest = [gatherer.ask("ab"[n % 2], "q", Ask(b"%d" % n, b"")) for n in range(2, 6)]
+    other = gatherer.ask("a", "r", Ask(b"9", b""))
+    await _turns(2)
+    # The one for an idle lane does not wait for the others.
+    assert recorder.batches == [[b"1"], [b"9"]]
     recorder.go.set()
     assert await asyncio.gather(first, *rest, other) == [
-        b"q:1",
-        b"q:2",
-        b"q:3",
-        b"q:4",
-        b"q:5",
-        b"r:9",
+        b"a:1",
+        b"a:2",
+        b"b:3",
+        b"a:4",
+        b"b:5",
+        b"a:9",
     ]
-    assert sorted(recorder.batches) == [[b"1"], [b"2", b"3", b"4", b"5"], [b"9"]]
+    assert recorder.batches == [[b"1"], [b"9"], [b"2", b"3", b"4", b"5"]]
     await gatherer.settle()
 
 
-async def test_one_bad_request_does_not_spoil_its_neighbours() -> None:
+@pytest.mark.parametrize(
+    ("mixed", "batches"), [(True, [[b"1", b"3", b"2"]]), (False, [[b"1", b"3"], [b"2"]])]
+)
+async def test_what_arrives_in_one_turn_of_the_loop_travels_together(
+    mixed: bool, batches: list[list[bytes]]
+) -> None:
     recorder = Recorder()
     recorder.go.set()
-    gatherer: Gatherer[str, bytes] = Gatherer(recorder.run)
-    asks = [gatherer.ask("q", Ask(text, b"")) for text in (b"1", b"bad", b"3")]
-    first, bad, third = await asyncio.gather(*asks, return_exceptions=True)
-    assert (first, third) == (b"q:1", b"q:3")
-    assert isinstance(bad, EngineError)
+    gatherer = _gatherer(recorder, mixed=mixed)
+    asks = [gatherer.ask("a", lane, Ask(b"%d" % n, b"")) for n, lane in enumerate("qrq", 1)]
+    await asyncio.gather(*asks)
+    assert recorder.batches == batches
 
 
-def test_a_batch_has_a_limit_in_number_and_in_bytes() -> None:
-    small = [Ask(b"x", b"")] * 100
-    large = [Ask(b"x" * MOST_BYTES, b"")] * 3
-    assert (fitting(small, 64), fitting(small[:5], 64), fitting(large, 64)) == (64, 5, 1)
+async def test_only_so_many_batches_run_at_once() -> None:
+    recorder = Recorder()
+    gatherer = _gatherer(recorder, width=2, mixed=False)
+    asks = [gatherer.ask("a", lane, Ask(lane.encode(), b"")) for lane in "qrst"]
+    await _turns(3)
+    assert recorder.batches == [[b"q"], [b"r"]]
+    recorder.go.set()
+    await asyncio.gather(*asks)
+    assert recorder.batches == [[b"q"], [b"r"], [b"s"], [b"t"]]
+
+
+async def test_what_does_not_fit_into_a_batch_takes_the_next() -> None:
+    recorder = Recorder()
+    recorder.go.set()
+    gatherer = _gatherer(recorder, most=2)
+    asks = [gatherer.ask("a", lane, Ask(b"%d" % n, b"")) for n, lane in enumerate("qqqrr")]
+    await asyncio.gather(*asks)
+    assert sorted(recorder.batches) == [[b"0", b"1"], [b"2"], [b"3", b"4"]] or (
+        sorted(recorder.batches) == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
+    )
+
+
+async def test_a_batch_has_a_limit_in_number_and_in_bytes() -> None:
+    def jobs(size: int, count: int) -> list[Job]:
+        loop = asyncio.get_running_loop()
+        return [Job("a", "q", Ask(b"x" * size, b""), loop.create_future())] * count
+
+    assert fitting(jobs(1, 100), 64) == (64, 64)
+    assert fitting(jobs(1, 5), 64) == (5, 5)
+    assert fitting(jobs(MOST_BYTES, 3), 64) == (1, MOST_BYTES)
+    assert fitting(jobs(MOST_BYTES, 3), 64, 1) == (0, 1)
 
 
 def test_a_sealed_secret_opens_only_for_its_own_key() -> None:

@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock.settings import Settings
+from penstock.sqs import key_file
 from penstock.sqs.options import Options
 from penstock.sqs.server import Plan, bind, run
 from tests.fixtures.databases import Database
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from penstock.sqs.keys import AccessKey
     from tests.fixtures.cluster import Server
 
 MASTER = {"PENSTOCK_SQS_MASTER_KEY": base64.b64encode(b"k" * 32).decode()}
@@ -52,7 +54,7 @@ def _penstock(dsn: str, *words: str) -> Any:
 
 
 @contextmanager
-def _command(dsn: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+def command(dsn: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """`penstock sqs` as a person starts it; the second value is what it says of itself."""
     command = [sys.executable, "-m", "penstock.cli", "sqs", "--port", "0", "--json", "--dsn", dsn]
     with subprocess.Popen(
@@ -68,6 +70,14 @@ def _command(dsn: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], dic
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
+
+
+def key_file_of(folder: Path, *keys: AccessKey) -> Path:
+    """A file for `--keys`."""
+    path = folder / "keys.toml"
+    path.touch(mode=0o600)
+    path.write_text("\n".join(key_file.entry(key, None) for key in keys), encoding="utf-8")
+    return path
 
 
 def _client(url: str, key: str, secret: str, **options: Any) -> Any:
@@ -87,7 +97,7 @@ def test_a_key_of_the_table_signs_for_several_processes(fresh_dsn: str) -> None:
     [listed] = _penstock(fresh_dsn, "sqs-key", "list")
     assert listed["access_key"] == made["access_key"]
     assert made["secret"] not in json.dumps(listed)
-    with _command(fresh_dsn, "--processes", "2") as (process, facts):
+    with command(fresh_dsn, "--processes", "2") as (process, facts):
         sqs = _client(facts["url"], made["access_key"], made["secret"])
         url = sqs.create_queue(QueueName="q")["QueueUrl"]
         for number in range(20):

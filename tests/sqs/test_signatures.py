@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.sqs import errors, signature
+from penstock.sqs import errors, signature, signature_claim
 from penstock.sqs.request import Request, fold
 from penstock.sqs.wire.query_form import parameters
 from tests.sqs import raw
@@ -219,18 +220,18 @@ def test_a_presigned_url_with_a_strange_time_is_incomplete(
 
 def _request(made: raw.Raw) -> Request:
     path, _, query = made.target.partition("?")
-    headers = [(name.encode(), value.encode()) for name, value in made.headers.items()]
-    if not any(name.lower() == b"host" for name, _ in headers):
+    headers = [(name.lower().encode(), value.encode()) for name, value in made.headers.items()]
+    if not any(name == b"host" for name, _ in headers):
         headers.append((b"host", made.url.removeprefix("http://").encode()))
     return Request(made.method, path, query, fold(headers), made.body, parameters=parameters(query))
 
 
 def _check_at(made: raw.Raw, moved: timedelta) -> None:
     verifier = signature.Verifier(
-        {ADMIN.access_key: ADMIN.secret}.get, now=lambda: datetime.now(UTC) + moved
+        {ADMIN.access_key: ADMIN.secret}.get, now=lambda: time.time() + moved.total_seconds()
     )
     request = _request(made)
-    claim = signature.read(request)
+    claim = signature_claim.read(request)
     assert claim is not None
     verifier.check(request, claim, "sqs")
 
@@ -268,13 +269,13 @@ def test_signing_keys_are_forgotten_before_they_fill_the_memory() -> None:
 
     keys = signing_keys.SigningKeys()
     for number in range(signing_keys._MOST + 10):
-        keys.get("s", signature.Scope("k", "20260101", f"r{number}", "sqs"))
+        keys.get("s", signature_claim.Scope("k", "20260101", f"r{number}", "sqs", ""))
     assert len(keys._derived) <= signing_keys._MOST
 
 
 def test_a_replaced_secret_derives_another_key() -> None:
     from penstock.sqs.signing_keys import SigningKeys
 
-    scope = signature.Scope("k", "20260101", "r", "sqs")
+    scope = signature_claim.Scope("k", "20260101", "r", "sqs", "")
     keys = SigningKeys()
     assert keys.get("old", scope) != keys.get("new", scope)

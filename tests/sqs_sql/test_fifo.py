@@ -106,6 +106,20 @@ def test_a_group_that_comes_back_goes_behind_the_waiting_ones(q: Sqs) -> None:
     assert [bodies(q, 1) for _ in range(3)] == [["c1"], ["a1"], ["b1"]]
 
 
+def test_a_group_goes_on_at_once_behind_a_message_that_lapsed(q: Sqs) -> None:
+    engine = Caller(q.db)
+    engine.publish(Q, "first", key="f", priority=5)
+    engine.publish(Q, "urgent", key="h", priority=5)
+    engine.publish(Q, "lapses", key="g", expires_at=engine.at(seconds=30))
+    engine.publish(Q, "next", key="g", priority=5)
+    # All are in their groups by now.
+    assert bodies(q, 1, VisibilityTimeout=600) == ["first"]
+    clock.advance(q.db, 31)
+
+    # The full batch has moved the floor of the higher priority up to this moment.
+    assert bodies(q, 2) == ["urgent", "next"]
+
+
 def test_what_was_not_deleted_comes_back_in_order(q: Sqs) -> None:
     q.post("g", *"abcde")
     held = receive(q, 3)

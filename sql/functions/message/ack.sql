@@ -12,13 +12,9 @@ declare
     v_queue record;
 begin
     -- Apart from the statement below: a join could start at the claims, and walk over all of them.
-    select q.id, s.receipt_segment, clock_timestamp() + s.clock_shift as now, q.consumers is null and not q.exclusive as open
-    into v_queue
-    from penstock_data.queues q cross join penstock_data.settings s
-    where q.name = queue_name and s.single;
-    if (v_queue.open and current_setting('penstock.at_home', true) = 'yes') is not true then
-        perform penstock_data.check_queue(queue_name);
-        perform penstock_data.check_at_home();
+    select * into v_queue from penstock_data.queue_to_ack(queue_name);
+    if v_queue.ready is not true then
+        perform penstock_data.check_ack(queue_name);
     end if;
 
     return query

@@ -2,43 +2,48 @@
 -- look again.  Locks: the queue's claim lock.  Errors: OverLimit and those of the arguments.
 create or replace function pgqs_data.receive_message(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$
+begin
+    return pgqs_data.only_result(array[pgqs_data.receive_for(pgqs_data.queue_of(p_request, p_context), p_request)]);
+end
+$$;
+
+-- The answer to one receive from a queue as JSON text, or {"__error": …}.
+create or replace function pgqs_data.receive_for(p_queue pgqs_data.queue, p_request jsonb) returns text
+language plpgsql as $$
 declare
-    v_queue    pgqs_data.queue := pgqs_data.queue_of(p_request, p_context);
     v_fault    jsonb;
     v_seconds  int;
-    v_again    text := case when v_queue.fifo then p_request ->> 'ReceiveRequestAttemptId' end;
+    v_again    text;
     v_token    text := pgqs_data.new_token();
-    v_messages jsonb;
+    v_messages text;
 begin
     -- One look at what is usual; only the rest is examined part by part.
     if (coalesce(p_request ->> 'MaxNumberOfMessages', '1') ~ '^(?:[1-9]|10)$' and coalesce(p_request ->> 'WaitTimeSeconds', '0') ~ '^(?:1?[0-9]|20)$'
         and coalesce(p_request ->> 'VisibilityTimeout', '0') ~ '^[0-9]{1,4}$' and not p_request ? 'ReceiveRequestAttemptId') is not true then
-        v_fault := pgqs_data.receive_fault(v_queue, p_request);
+        v_fault := pgqs_data.receive_fault(p_queue, p_request);
         if v_fault is not null then
-            perform pgqs_data.raise(v_fault);
+            return jsonb_build_object('__error', v_fault)::text;
         end if;
+        v_again := p_request ->> 'ReceiveRequestAttemptId';
     end if;
-    v_seconds := coalesce((p_request ->> 'VisibilityTimeout')::int, v_queue.visibility_timeout);
+    v_seconds := coalesce((p_request ->> 'VisibilityTimeout')::int, p_queue.visibility_timeout);
     if v_again is not null then
-        v_messages := pgqs_data.repeat_receive(v_queue, v_again, v_seconds, p_request);
+        v_messages := pgqs_data.repeat_receive(p_queue, v_again, v_seconds, p_request)::text;
         if v_messages is not null then
-            return jsonb_build_object('Messages', v_messages);
+            return '{"Messages":' || v_messages || '}';
         end if;
     end if;
-    if pgqs_data.is_over_limit(v_queue) then
-        if v_queue.fifo then
-            return '{}';
-        end if;
-        perform pgqs_data.raise(pgqs_data.over_limit());
+    if (p_queue.max_in_flight <= 1000 or random() < 0.01) and pgqs_data.is_over_limit(p_queue) then
+        return case when p_queue.fifo then '{}' else jsonb_build_object('__error', pgqs_data.over_limit())::text end;
     end if;
-    v_messages := pgqs_data.receive(v_queue, v_token, v_seconds, coalesce((p_request ->> 'MaxNumberOfMessages')::int, 1),
-        pgqs_data.wanted_names(p_request), pgqs_data.texts_of(p_request, 'MessageAttributeNames'));
+    v_messages := pgqs_data.receive_text(p_queue, v_token, v_seconds, coalesce((p_request ->> 'MaxNumberOfMessages')::int, 1),
+        pgqs_data.wanted_names(p_request), pgqs_data.wanted_filters(p_request));
     if v_messages is null then
         return '{}';
     elsif v_again is not null then
-        perform pgqs_data.remember_receive(v_queue.id, v_again, v_token);
+        perform pgqs_data.remember_receive(p_queue.id, v_again, v_token);
     end if;
-    return jsonb_build_object('Messages', v_messages);
+    return '{"Messages":' || v_messages || '}';
 end
 $$;
 
@@ -47,6 +52,12 @@ create or replace function pgqs_data.wanted_names(p_request jsonb) returns text[
 language sql immutable as $$
     select case when p_request ?| '{AttributeNames,MessageSystemAttributeNames}'
         then pgqs_data.texts_of(p_request, 'AttributeNames') || pgqs_data.texts_of(p_request, 'MessageSystemAttributeNames') else '{}' end
+$$;
+
+-- The message attributes that it asks for.
+create or replace function pgqs_data.wanted_filters(p_request jsonb) returns text[]
+language sql immutable as $$
+    select case when p_request ? 'MessageAttributeNames' then pgqs_data.texts_of(p_request, 'MessageAttributeNames') else '{}' end
 $$;
 
 -- What is wrong with the arguments of a receive; null when nothing is.

@@ -14,6 +14,6 @@ begin
             headers => case when p_context ?| '{trace_header,sender_id}' then pgqs_data.entry_headers(v_queue, p_request, p_context) end);
         return jsonb_build_object('MessageId', pgqs_data.message_uuid(v_queue.system_id, v_id), 'MD5OfMessageBody', md5(v_body));
     end if;
-    return pgqs_data.only_result(pgqs_data.send(v_queue, array[p_request], array[p_context]));
+    return pgqs_data.only_result(pgqs_data.send_all(v_queue, array[p_request], array[p_context]));
 end
 $$;

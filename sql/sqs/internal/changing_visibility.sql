@@ -52,9 +52,13 @@ begin
 end
 $$;
 
--- Change when messages of one queue become visible again.  Returns {} or {"__error": …} for each.
-create or replace function pgqs_data.change_visibility(p_queue pgqs_data.queue, p_handles text[], p_seconds text[]) returns jsonb[]
-language sql as $$
-    select array_agg(pgqs_data.change_one_visibility(p_queue, u.handle, u.seconds) order by u.place)
-    from unnest(p_handles, p_seconds) with ordinality as u(handle, seconds, place)
+-- Change when messages of one queue become visible again.  Returns {} or {"__error": …} for each, as
+-- JSON text.
+create or replace function pgqs_data.change_visibilities(p_queue pgqs_data.queue, p_handles text[], p_seconds text[]) returns text[]
+language plpgsql as $$
+begin
+    return array(
+        select pgqs_data.change_one_visibility(p_queue, u.handle, u.seconds)::text
+        from unnest(p_handles, p_seconds) with ordinality as u(handle, seconds, place) order by u.place);
+end
 $$;

@@ -2,21 +2,13 @@
 create or replace function pgqs_data.ack_many(p_queue pgqs_data.queue, p_ids bigint[], p_tokens text[]) returns bigint[]
 language plpgsql as $$
 declare
-    v_done  bigint[] := '{}';
+    v_done  bigint[] := penstock_data.ack_claims(p_queue.engine_name, p_ids, p_tokens);
     v_token text;
     v_mine  bigint[];
 begin
-    -- Claims of one message each end in one statement: those of as many receives, or of receives that shared a claim.
-    if p_tokens[1] is distinct from p_tokens[cardinality(p_tokens)] or exists (
-        select from penstock_data.claims c
-        where c.queue_id = p_queue.id and c.token = p_tokens[1] and c.first_id = p_ids[1] and cardinality(c.message_ids) = 1
-    ) then
-        v_done := penstock_data.ack_singles(p_queue.engine_name, p_ids, p_tokens);
-        if cardinality(v_done) = cardinality(p_ids) then
-            return v_done;
-        end if;
+    if cardinality(v_done) = cardinality(p_ids) then
+        return v_done;
     end if;
-    -- As claims are kept, in the order of ids: a batch that is deleted as it was received is found by its key.
     for v_token, v_mine in
         select u.token, array_agg(distinct u.id order by u.id) from unnest(p_ids, p_tokens) as u(id, token)
         where u.token is not null and u.id <> all (v_done) group by u.token
@@ -27,23 +19,32 @@ begin
 end
 $$;
 
--- Delete messages of one queue by their receipt handles.  Returns {} or {"__error": …} for each.
-create or replace function pgqs_data.delete(p_queue pgqs_data.queue, p_handles text[]) returns jsonb[]
+-- Delete messages of one queue by their receipt handles.  Returns {} or {"__error": …} for each, as JSON text.
+create or replace function pgqs_data.delete_all(p_queue pgqs_data.queue, p_handles text[]) returns text[]
 language plpgsql as $$
 declare
     v_ids    bigint[];
     v_tokens text[];
     v_done   bigint[] := '{}';
 begin
-    select array_agg(h.parts[1]::bigint), array_agg(h.parts[3]) into v_ids, v_tokens
-    from unnest(p_handles) as u(handle) cross join lateral (select pgqs_data.handle_parts(p_queue.id, u.handle) as parts) h;
+    -- As pgqs_data.handle_parts, once for all of them.
+    select array_agg(case when h.good then h.parts[2]::bigint end), array_agg(case when h.good then h.parts[4] end) into v_ids, v_tokens
+    from (
+        select h.parts, coalesce(cardinality(h.parts) = 4 and h.parts[1] = p_queue.id::text and length(h.parts[2]) between 1 and 18
+            and length(h.parts[3]) between 1 and 9 and length(h.parts[4]) = 32
+            and translate(h.parts[2] || h.parts[3], '0123456789', '') = '', false) as good
+        from (select string_to_array(translate(h, E' \t\r\n', ''), '-') as parts from unnest(p_handles) h offset 0) h
+        offset 0) h;
 
     if cardinality(p_handles) = 1 then
         if penstock.ack_message(p_queue.engine_name, v_ids[1], v_tokens[1]) then
-            return array['{}'::jsonb];
+            return '{"{}"}';
         end if;
     else
         v_done := pgqs_data.ack_many(p_queue, v_ids, v_tokens);
+        if v_ids <@ v_done then
+            return array_fill('{}'::text, array[cardinality(v_ids)]);
+        end if;
     end if;
     return array(
         select case
@@ -51,7 +52,7 @@ begin
                 'The request must contain the parameter ReceiptHandle.'))
             when u.id is null then jsonb_build_object('__error', pgqs_data.bad_handle(u.handle))
             when u.id = any (v_done) then '{}'
-            else pgqs_data.delete_late(p_queue, u.handle, u.id) end
+            else pgqs_data.delete_late(p_queue, u.handle, u.id) end::text
         from unnest(p_handles, v_ids) with ordinality as u(handle, id, place) order by u.place);
 end
 $$;

@@ -1,9 +1,6 @@
--- A queue of the engine as SQS sees it; null when there is none.
-create or replace function pgqs_data.queue_named(p_engine_name text) returns pgqs_data.queue
-language plpgsql stable as $$
-declare
-    v_queue pgqs_data.queue;
-begin
+-- A queue of the engine as SQS sees it; no row when there is none.  Part of the calling statement, for the sake of speed.
+create or replace function pgqs_data.queue_row(p_engine_name text) returns setof pgqs_data.queue
+language sql stable rows 1 as $$
     select
         q.id, q.topic_id, q.name, t.name, q.ordering, q.ordering = 'fifo' and q.name like '%.fifo',
         case when q.name like '%/%' then split_part(q.name, '/', 1) else '000000000000' end,
@@ -12,12 +9,20 @@ begin
         coalesce(s.visibility_timeout, 30), coalesce(s.delay_seconds, 0), coalesce(s.maximum_message_size, 1048576),
         coalesce(s.receive_wait_seconds, 0), coalesce(s.content_based, false), coalesce(s.dedupe_scope, 'queue'),
         s.redrive_target, s.max_receive_count, y.id, y.max_in_flight
-    into v_queue
     from penstock_data.queues q
     join penstock_data.topics t on t.id = q.topic_id
     cross join pgqs_data.system y
     left join pgqs_data.queues s on s.queue_id = q.id
-    where q.name = p_engine_name and y.single and (q.ordering = 'fifo' or q.name not like '%.fifo');
+    where q.name = p_engine_name and y.single and (q.ordering = 'fifo' or q.name not like '%.fifo')
+$$;
+
+-- The same as a value; null when there is none.
+create or replace function pgqs_data.queue_named(p_engine_name text) returns pgqs_data.queue
+language plpgsql stable as $$
+declare
+    v_queue pgqs_data.queue;
+begin
+    select * into v_queue from pgqs_data.queue_row(p_engine_name);
     return v_queue;
 end
 $$;

@@ -7,7 +7,7 @@ create or replace function pgqs_data.default_region() returns text language sql 
 create or replace function pgqs.engine_queue(account text, region text, name text) returns text
 language sql immutable as $$
     select case when coalesce($1, '000000000000') = '000000000000' and coalesce($2, 'us-east-1') = 'us-east-1' then $3
-        else concat_ws('/', coalesce($1, '000000000000'), coalesce($2, 'us-east-1'), $3) end
+        else coalesce($1, '000000000000') || '/' || coalesce($2, 'us-east-1') || '/' || $3 end
 $$;
 comment on function pgqs.engine_queue(text, text, text) is 'The name of the engine''s queue behind an SQS queue.';
 

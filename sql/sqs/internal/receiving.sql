@@ -48,14 +48,24 @@ begin
 end
 $$;
 
--- A received message as SQS shows it.  Part of the calling statement, for the sake of speed.
-create or replace function pgqs_data.received(p_queue pgqs_data.queue, p_token text, p_message pgqs_data.message, p_names text[], p_filters text[])
-returns jsonb
+-- A received message as SQS shows it, as JSON text: to build it as jsonb first would cost as much as to claim it.  Part of
+-- the calling statement, for the sake of speed.
+create or replace function pgqs_data.shown(
+    p_system uuid, p_queue_id bigint, p_token text, p_id bigint, p_payload jsonb, p_headers jsonb, p_attempt int
+) returns text
+language sql stable as $$
+    select '{"MessageId":"' || coalesce(p_headers -> 'sqs' ->> 'id', pgqs_data.message_uuid(p_system, p_id))
+        || '","ReceiptHandle":"' || pgqs_data.receipt_handle(p_queue_id, p_id, p_attempt, p_token)
+        || '","MD5OfBody":"' || md5(pgqs_data.body_of(p_payload))
+        || '","Body":' || case when jsonb_typeof(p_payload) = 'string' then p_payload::text else to_json(p_payload::text)::text end || '}'
+$$;
+
+-- The same with the attributes that were asked for.
+create or replace function pgqs_data.shown_with_extras(
+    p_queue pgqs_data.queue, p_token text, p_message pgqs_data.message, p_names text[], p_filters text[]
+) returns jsonb
 language sql as $$
-    select jsonb_build_object(
-            'MessageId', coalesce((p_message).headers -> 'sqs' ->> 'id', pgqs_data.message_uuid((p_queue).system_id, (p_message).id)),
-            'ReceiptHandle', pgqs_data.receipt_handle((p_queue).id, (p_message).id, (p_message).attempt, p_token),
-            'MD5OfBody', md5(pgqs_data.body_of((p_message).payload)), 'Body', pgqs_data.body_of((p_message).payload))
+    select pgqs_data.shown((p_queue).system_id, (p_queue).id, p_token, (p_message).id, (p_message).payload, (p_message).headers, (p_message).attempt)::jsonb
         || case when p_names <> '{}' or p_filters <> '{}' then pgqs_data.extras(p_queue, p_token, p_message, p_names, p_filters) else '{}' end
 $$;
 
@@ -64,11 +74,11 @@ create or replace function pgqs_data.new_token() returns text
 language sql volatile as $$ select replace(gen_random_uuid()::text, '-', '') $$;
 
 -- Does a queue have as many messages in flight as SQS allows?  Counting costs as much as there are, so with a limit of
--- many only one receive in a hundred counts.
+-- many only one receive in a hundred asks.
 create or replace function pgqs_data.is_over_limit(p_queue pgqs_data.queue) returns boolean
 language plpgsql as $$
 begin
-    return (p_queue.max_in_flight <= 1000 or random() < 0.01) and (
+    return (
         select coalesce(sum(cardinality(c.message_ids)), 0) >= p_queue.max_in_flight
         from penstock_data.claims c where c.queue_id = p_queue.id and c.deadline > '-infinity' and c.deadline > penstock_data.clock());
 end
@@ -79,11 +89,34 @@ language sql stable as $$
     select pgqs_data.error('OverLimit', 'The maximum number of in flight messages is reached: delete some, or let their visibility timeout pass.')
 $$;
 
--- Receive messages: claim them and show them as SQS does, a JSON array, null when there are none.  Those received more
--- often than the redrive policy allows go to the dead-letter queue instead, and others take their places.
+-- Receive messages: claim them and show them as SQS does, the text of a JSON array, null when there are none.  Where nobody
+-- asks for attributes and nothing is to be redriven, a message goes straight from the claim into the answer.
 -- Locks: the queue's claim lock.
-create or replace function pgqs_data.receive(p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int, p_names text[], p_filters text[])
-returns jsonb
+create or replace function pgqs_data.receive_text(p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int, p_names text[], p_filters text[])
+returns text
+language plpgsql as $$
+declare
+    v_messages text;
+begin
+    if p_queue.max_receive_count is not null or p_names <> '{}' or p_filters <> '{}' then
+        return pgqs_data.receive_with_care(p_queue, p_token, p_seconds, p_count, p_names, p_filters)::text;
+    elsif p_count = 1 then
+        select '[' || pgqs_data.shown(p_queue.system_id, p_queue.id, p_token, c.message_id, c.payload, c.headers, c.delivery_attempts) || ']'
+        into v_messages from penstock.consume_message(p_queue.engine_name, p_token, p_seconds) c;
+    else
+        select '[' || string_agg(pgqs_data.shown(
+            p_queue.system_id, p_queue.id, p_token, c.message_id, c.payload, c.headers, c.delivery_attempts), ',') || ']'
+        into v_messages from penstock.consume_messages_batch(p_queue.engine_name, p_token, p_seconds, p_count) c;
+    end if;
+    return v_messages;
+end
+$$;
+
+-- The long way.  Messages received more often than the redrive policy allows go to the dead-letter queue instead, and
+-- others take their places.
+create or replace function pgqs_data.receive_with_care(
+    p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int, p_names text[], p_filters text[]
+) returns jsonb
 language plpgsql as $$
 declare
     c_rounds   constant int := 100;
@@ -95,7 +128,8 @@ declare
 begin
     for v_round in 1 .. c_rounds loop
         select
-            jsonb_agg(pgqs_data.received(p_queue, p_token, m.message, p_names, p_filters)) filter (where (m.message).attempt <= coalesce(p_queue.max_receive_count, c_most)),
+            jsonb_agg(pgqs_data.shown_with_extras(p_queue, p_token, m.message, p_names, p_filters))
+                filter (where (m.message).attempt <= coalesce(p_queue.max_receive_count, c_most)),
             array_agg(m.message) filter (where (m.message).attempt > p_queue.max_receive_count)
         into v_received, v_worn
         from (
@@ -108,7 +142,7 @@ begin
         if v_worn is not null and not pgqs_data.redrive(p_queue, p_token, v_worn) then
             -- The dead-letter queue is gone: they are delivered as if there were no policy.
             v_received := coalesce(v_received, '[]') || (
-                select jsonb_agg(pgqs_data.received(p_queue, p_token, m, p_names, p_filters)) from unnest(v_worn) m);
+                select jsonb_agg(pgqs_data.shown_with_extras(p_queue, p_token, m, p_names, p_filters)) from unnest(v_worn) m);
             v_worn := null;
         end if;
         if v_received is not null then

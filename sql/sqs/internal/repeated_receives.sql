@@ -38,7 +38,7 @@ begin
     end if;
     perform from penstock_data.set_deadline(p_queue.id, v_before.token, v_before.message_ids, p_seconds, interval '12 hours');
     return (
-        select jsonb_agg(pgqs_data.received(p_queue, v_before.token, m.message, pgqs_data.wanted_names(p_request),
+        select jsonb_agg(pgqs_data.shown_with_extras(p_queue, v_before.token, m.message, pgqs_data.wanted_names(p_request),
             pgqs_data.texts_of(p_request, 'MessageAttributeNames')) order by m.place)
         from (
             select (m.id, m.payload, m.headers, m.key, coalesce(u.attempt, 1), m.published_at, c.claimed_at)::pgqs_data.message as message,

@@ -78,7 +78,7 @@ $$;
 
 -- The answer for a message that was sent.  Of a duplicate the first one's id, but this one's digests.
 create or replace function pgqs_data.sent(p_queue pgqs_data.queue, p_entry jsonb, p_id bigint) returns jsonb
-language sql immutable as $$
+language sql stable as $$
     select jsonb_build_object('MessageId', pgqs_data.message_uuid(p_queue.system_id, p_id), 'MD5OfMessageBody', md5(p_entry ->> 'MessageBody'))
         || case when coalesce(p_entry -> 'MessageAttributes', 'null') not in ('{}', 'null')
             then jsonb_build_object('MD5OfMessageAttributes', pgqs_data.attributes_md5(p_entry -> 'MessageAttributes')) else '{}' end
@@ -87,45 +87,59 @@ language sql immutable as $$
         || case when p_queue.fifo then jsonb_build_object('SequenceNumber', pgqs_data.sequence_number(p_id)) else '{}' end
 $$;
 
--- Send messages to one queue.  Returns a result for each, or {"__error": …}; what is faulty does not hinder the others.
--- Messages that carry nothing but a body take a short way.
-create or replace function pgqs_data.send(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns jsonb[]
+-- Send messages to one queue; p_contexts has one for each, or a single one for all.  Returns a result for each as JSON text,
+-- or {"__error": …}; what is faulty does not hinder the others.  Messages that carry nothing but a body take a short way.
+create or replace function pgqs_data.send_all(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns text[]
 language plpgsql as $$
 declare
-    v_plain record;
-    v_ids   bigint[];
+    v_plain   record;
+    v_results text[];
 begin
     if p_queue.ordering <> 'fifo' and p_queue.delay_seconds = 0 and p_queue.topic_name = p_queue.engine_name then
         select
-            bool_and(
-                (jsonb_typeof(u.entry -> 'MessageBody') = 'string'
-                and octet_length(u.entry ->> 'MessageBody') between 1 and p_queue.maximum_message_size
-                and not u.entry ?| '{MessageAttributes,MessageSystemAttributes,DelaySeconds,MessageGroupId,MessageDeduplicationId}'
-                and u.entry ->> 'MessageBody' !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]') is true) as plain,
-            array_agg(u.entry -> 'MessageBody') as payloads,
-            -- What pgqs_data.entry_headers makes of the context alone.
-            case when bool_or(u.context ?| '{trace_header,sender_id}') then array_agg(
-                case when u.context ? 'trace_header' then
-                    jsonb_build_object('sqs', jsonb_strip_nulls(jsonb_build_object(
-                        'trace', u.context ->> 'trace_header', 'sender', nullif(u.context ->> 'sender_id', p_queue.account))))
-                when u.context ->> 'sender_id' <> p_queue.account then
-                    jsonb_build_object('sqs', jsonb_build_object('sender', u.context ->> 'sender_id')) end) end as headers
+            bool_and((
+                jsonb_typeof(e -> 'MessageBody') = 'string'
+                and octet_length(e ->> 'MessageBody') between 1 and p_queue.maximum_message_size
+                and not e ?| '{MessageAttributes,MessageSystemAttributes,DelaySeconds,MessageGroupId,MessageDeduplicationId}'
+                and e ->> 'MessageBody' !~ '[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]') is true) as plain,
+            array_agg(e -> 'MessageBody') as payloads
         into v_plain
-        from unnest(p_entries, p_contexts) as u(entry, context);
+        from unnest(p_entries) e;
         if v_plain.plain then
-            v_ids := array(select penstock.publish_messages(p_queue.topic_name, v_plain.payloads, headers => v_plain.headers));
-            return array(
-                select jsonb_build_object('MessageId', pgqs_data.message_uuid(p_queue.system_id, u.id), 'MD5OfMessageBody', md5(u.entry ->> 'MessageBody'))
-                from unnest(v_ids, p_entries) as u(id, entry));
+            select array_agg('{"MessageId":"' || pgqs_data.message_uuid(p_queue.system_id, u.id)
+                || '","MD5OfMessageBody":"' || md5(u.payload #>> '{}') || '"}')
+            into v_results
+            from unnest(
+                penstock_data.append_plain(p_queue.topic_name, v_plain.payloads, array(
+                    select pgqs_data.plain_headers(c, p_queue.account) from unnest(p_contexts) c)),
+                v_plain.payloads) as u(id, payload);
+            return v_results;
         end if;
     end if;
-    return pgqs_data.send_with_care(p_queue, p_entries, p_contexts);
+    return pgqs_data.send_carefully(p_queue, p_entries, p_contexts);
 end
+$$;
+
+-- What pgqs_data.entry_headers makes of the context alone.
+create or replace function pgqs_data.plain_headers(p_context jsonb, p_account text) returns jsonb
+language sql stable as $$
+    select case
+        when p_context ? 'trace_header' then
+            jsonb_build_object('sqs', jsonb_strip_nulls(jsonb_build_object(
+                'trace', p_context ->> 'trace_header', 'sender', nullif(p_context ->> 'sender_id', p_account))))
+        when p_context ->> 'sender_id' <> p_account then
+            jsonb_build_object('sqs', jsonb_build_object('sender', p_context ->> 'sender_id')) end
+$$;
+
+-- Contexts, one for each request, of those given: one for each already, or a single one.
+create or replace function pgqs_data.for_each(p_contexts jsonb[], p_count int) returns jsonb[]
+language sql immutable as $$
+    select case when cardinality(p_contexts) = 1 then array_fill(p_contexts[1], array[p_count]) else p_contexts end
 $$;
 
 -- The long way: attributes, groups, delays, duplicates, faults.
 -- Locks: of a FIFO queue the lock of its senders, so that its sequence numbers grow in the order of commits.
-create or replace function pgqs_data.send_with_care(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns jsonb[]
+create or replace function pgqs_data.send_carefully(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns text[]
 language plpgsql as $$
 declare
     v_faults  jsonb[] := array(select pgqs_data.entry_fault(p_queue, e) from unnest(p_entries) e);
@@ -144,54 +158,77 @@ begin
         case when p_queue.delay_seconds > 0 or bool_or(g.entry ? 'DelaySeconds') then array_agg(
             penstock_data.clock() + make_interval(secs => coalesce((g.entry ->> 'DelaySeconds')::int, p_queue.delay_seconds)) order by g.place) end as visible_at
     into v_good
-    from unnest(p_entries, p_contexts, v_faults) with ordinality as g(entry, context, fault, place)
+    from unnest(p_entries, pgqs_data.for_each(p_contexts, cardinality(p_entries)), v_faults) with ordinality as g(entry, context, fault, place)
     where g.fault is null;
 
     if v_good.count > 0 then
         if p_queue.ordering = 'standard' and v_good.keys <> array_fill(null::text, array[v_good.count]) then
             perform penstock_data.make_fair(p_queue.engine_name);
         end if;
-        if p_queue.topic_name = p_queue.engine_name then
-            v_ids := array(select penstock.publish_messages(p_queue.topic_name, v_good.payloads, v_good.visible_at, v_good.headers, v_good.keys,
-                dedupe_keys => v_good.dedupe_keys, dedupe_window => interval '5 minutes'));
+        if p_queue.fifo then
+            v_ids := pgqs_data.publish_once(p_queue, v_good.payloads, v_good.headers, v_good.keys, v_good.visible_at, v_good.dedupe_keys);
         else
-            v_ids := pgqs_data.send_to_one(p_queue, v_good.payloads, v_good.headers, v_good.keys, v_good.visible_at, v_good.dedupe_keys);
+            v_ids := pgqs_data.publish(p_queue, v_good.payloads, v_good.headers, v_good.keys, v_good.visible_at);
         end if;
     end if;
     return array(
-        select case when u.fault is not null then jsonb_build_object('__error', u.fault)
-            else pgqs_data.sent(p_queue, u.entry, v_ids[array_position(v_good.places, u.place)]) end
+        select case when u.fault is not null then jsonb_build_object('__error', u.fault)::text
+            else pgqs_data.sent(p_queue, u.entry, v_ids[array_position(v_good.places, u.place)])::text end
         from unnest(p_entries, v_faults) with ordinality as u(entry, fault, place) order by u.place);
 end
 $$;
 
--- A queue that shares somebody else's topic: what is sent to the queue is for the queue alone.
-create or replace function pgqs_data.send_to_one(
+-- Publish messages for a queue.  What is sent to a queue that shares somebody else's topic is for the queue alone.
+create or replace function pgqs_data.publish(
+    p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[]
+) returns bigint[]
+language plpgsql as $$
+begin
+    if p_queue.topic_name = p_queue.engine_name then
+        return array(select penstock.publish_messages(p_queue.topic_name, p_payloads, p_visible_at, p_headers, p_keys));
+    end if;
+    perform penstock_data.check_topic(p_queue.topic_name);
+    return penstock_data.deliver(p_queue.id, p_payloads, p_headers, p_keys, p_visible_at, null);
+end
+$$;
+
+-- Publish those of the messages whose dedupe key was not seen within five minutes, nor before in this call.  Returns for
+-- each the id of the message that its key stands for.  Under the lock of the queue's senders, so that of two at once the
+-- second sees the keys of the first.
+create or replace function pgqs_data.publish_once(
     p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[], p_dedupe_keys text[]
 ) returns bigint[]
 language plpgsql as $$
 declare
-    v_ids   bigint[] := '{}';
-    v_id    bigint;
-    v_first bigint;
+    v_now timestamptz := penstock_data.clock();
+    -- Keys are the queue's own, also where several queues share a topic.
+    v_mine text[] := array(select p_queue.id || ' ' || k from unnest(p_dedupe_keys) k);
+    v_seen jsonb := (
+        select jsonb_object_agg(d.dedupe_key, d.message_id)
+        from (select distinct k from unnest(v_mine) k) u(key)
+        cross join lateral (
+            select d.dedupe_key, d.message_id from penstock_data.dedupe_keys d
+            where d.topic_id = p_queue.topic_id and d.dedupe_key = u.key and d.until > v_now) d);
+    v_new  record;
+    v_ids  bigint[];
 begin
-    perform penstock_data.check_topic(p_queue.topic_name);
-    for v_place in 1 .. cardinality(p_payloads) loop
-        v_first := null;
-        if p_dedupe_keys is not null then
-            select d.message_id into v_first from penstock_data.dedupe_keys d
-            where d.topic_id = p_queue.topic_id and d.dedupe_key = p_queue.id || ' ' || p_dedupe_keys[v_place] and d.until > penstock_data.clock();
-        end if;
-        if v_first is null then
-            v_id := (penstock_data.deliver(p_queue.id, p_payloads[v_place:v_place], p_headers[v_place:v_place], p_keys[v_place:v_place],
-                p_visible_at[v_place:v_place], null))[1];
-            if p_dedupe_keys is not null then
-                perform penstock_data.claim_dedupe_key(p_queue.topic_id, p_queue.id || ' ' || p_dedupe_keys[v_place], v_id,
-                    interval '5 minutes', penstock_data.clock());
-            end if;
-        end if;
-        v_ids := v_ids || coalesce(v_first, v_id);
-    end loop;
-    return v_ids;
+    select array_agg(n.payload) as payloads, array_agg(n.header) as headers, array_agg(n.key) as keys,
+        case when p_visible_at is not null then array_agg(n.visible_at) end as visible_at, array_agg(n.dedupe) as dedupe_keys
+    into v_new
+    from (
+        select u.*, row_number() over (partition by u.dedupe order by u.place) as nth
+        from unnest(p_payloads, p_headers, p_keys, p_visible_at, v_mine) with ordinality as u(payload, header, key, visible_at, dedupe, place)
+        where (v_seen ? u.dedupe) is not true
+        order by u.place
+    ) n
+    where n.nth = 1;
+    if v_new.payloads is not null then
+        v_ids := pgqs_data.publish(p_queue, v_new.payloads, v_new.headers, v_new.keys, v_new.visible_at);
+        insert into penstock_data.dedupe_keys as d (topic_id, dedupe_key, message_id, until)
+        select p_queue.topic_id, u.key, u.id, v_now + interval '5 minutes' from unnest(v_new.dedupe_keys, v_ids) as u(key, id)
+        on conflict (topic_id, dedupe_key) do update set message_id = excluded.message_id, until = excluded.until;
+        v_seen := coalesce(v_seen, '{}') || (select jsonb_object_agg(u.key, u.id) from unnest(v_new.dedupe_keys, v_ids) as u(key, id));
+    end if;
+    return array(select (v_seen ->> k)::bigint from unnest(v_mine) k);
 end
 $$;

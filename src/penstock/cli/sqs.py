@@ -55,7 +55,9 @@ def sqs(
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The certificate's private key in PEM.")
     ] = None,
-    processes: Annotated[int, typer.Option(help="Processes that share the port.")] = 1,
+    processes: Annotated[
+        int, typer.Option(help="Processes that share the port; 0: one for each core.")
+    ] = 1,
     grace: Annotated[
         timedelta | None,
         duration_option("--grace", help="How long requests may take to finish on a stop."),
@@ -85,7 +87,7 @@ def sqs(
         region=region,
         certificate=tls_cert,
         private_key=tls_key,
-        processes=processes,
+        processes=processes or os.cpu_count() or 1,
         access_log=access_log,
         grace=timedelta(seconds=25) if grace is None else grace,
     )
@@ -107,7 +109,11 @@ def _server() -> ModuleType:
 
 
 def _announce(session: Session, url: str, no_auth: bool) -> None:
-    key = "any" if no_auth else "your access key (penstock sqs-key create)"
+    key = (
+        "any: AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any"
+        if no_auth
+        else "your access key (penstock sqs-key create)"
+    )
     facts = {"url": url, "auth": not no_auth, "pid": os.getpid()}
     session.output.line(facts, f"serving SQS at {url}")
     for advice in (

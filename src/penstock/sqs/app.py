@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,17 +19,21 @@ from penstock.errors import (
     QueueExpired,
     UnknownQueue,
 )
-from penstock.sqs import access, errors, router
+from penstock.sqs import answers, errors, router
+from penstock.sqs.answers import RequestIds
+from penstock.sqs.authorizing import Authority
+from penstock.sqs.context import context_of
 from penstock.sqs.errors import Fault
 from penstock.sqs.gather import Ask
-from penstock.sqs.request import Request, fold
+from penstock.sqs.request import Request, fold, forwarded
 from penstock.sqs.router import STS_ACTION, Call, Protocol
 from penstock.sqs.service import NOTHING, RECEIVE
-from penstock.sqs.wire import json, query_xml
+from penstock.sqs.wire import query_xml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.sqs.answers import Response
     from penstock.sqs.facts import FactCache
     from penstock.sqs.identity import Gatekeeper, Identity
     from penstock.sqs.options import Options
@@ -42,27 +42,16 @@ if TYPE_CHECKING:
     from penstock.sqs.watching import Watching
 
 _log = logging.getLogger("penstock.sqs")
-_HOST = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}", re.ASCII)
 _DATA_EXCEPTION = "22"
 # After these, what is remembered of the queue may be wrong.
 _CHANGES = frozenset(
     {"AddPermission", "CreateQueue", "DeleteQueue", "RemovePermission", "SetQueueAttributes"}
 )
 
-Headers = list[tuple[bytes, bytes]]
 
-
-class Response(NamedTuple):
-    """What goes back."""
-
-    status: int
-    headers: Headers
-    body: bytes
-
-
-async def never() -> None:
+def never() -> asyncio.Future[None]:
     """The hang-up of a client that can't hang up."""
-    await asyncio.Event().wait()
+    return asyncio.get_running_loop().create_future()
 
 
 class Gateway:
@@ -80,10 +69,12 @@ class Gateway:
     ) -> None:
         self._options = options
         self._gatekeeper = gatekeeper
+        self._authority = Authority(facts) if options.auth else None
         self._service = service
         self._facts = facts
         self._polls = polls
         self._watching = watching
+        self._ids = RequestIds()
 
     async def handle(
         self,
@@ -98,21 +89,23 @@ class Gateway:
     ) -> Response:
         """Answer one request; whatever happens, the answer is one that SDKs understand."""
         started = time.perf_counter()
-        request_id = str(uuid4())
+        request_id = self._ids.next()
         protocol, action, wait = Protocol.QUERY, "", 0.0
         try:
             path, _, query = target.partition("?")
             request = Request(method, path, query, fold(headers), body, scheme, client)
+            if self._options.behind_proxy:
+                request = forwarded(request)
             protocol = router.protocol_of(request)
-            request = router.with_parameters(request)
+            request = router.with_parameters(request, protocol)
             action = router.action_of(request)
-            answer, wait = await self._answer(request, action, request_id, gone)
+            answer, wait = await self._answer(request, action, protocol, request_id, gone)
         except Exception as problem:  # noqa: BLE001 - no client is to see a traceback
             fault = _fault(problem)
-            response = _refusal(fault, protocol, request_id)
+            response = answers.refusal(fault, protocol, request_id)
             self._watching.note(action, response.status, time.perf_counter() - started, fault)
         else:
-            response = Response(200, _headers(protocol, request_id, len(answer)), answer)
+            response = answers.success(protocol, request_id, answer)
             self._watching.note(action, 200, time.perf_counter() - started - wait, None)
         return response
 
@@ -120,21 +113,22 @@ class Gateway:
         """The answer to a request that could not be read to its end."""
         wants_json = any(name == b"x-amz-target" for name, _ in headers)
         self._watching.note("", fault.status, 0.0, fault)
-        return _refusal(fault, Protocol.JSON if wants_json else Protocol.QUERY, str(uuid4()))
+        protocol = Protocol.JSON if wants_json else Protocol.QUERY
+        return answers.refusal(fault, protocol, self._ids.next())
 
     async def _answer(
-        self, request: Request, action: str, request_id: str, gone: Gone
+        self, request: Request, action: str, protocol: Protocol, request_id: str, gone: Gone
     ) -> tuple[bytes, float]:
         """The body of the answer, and how long it waited for messages on purpose."""
         if action == STS_ACTION:
             key = self._gatekeeper.identify(request, "sts").key
             return query_xml.write_identity(key.account, key.arn, key.user_id, request_id), 0.0
         identity = self._gatekeeper.identify(request, "sqs")
-        call = router.read(request, action, identity)
-        await self._authorize(request, call, identity)
-        protocol = router.protocol_of(request)
-        ask = Ask(router.text_of(call), self._context(request, identity, protocol))
-        answer, wait = await self._perform(call, ask, gone)
+        call = router.read(request, action, protocol, identity)
+        if self._authority is not None:
+            await self._authority.check(request, call, identity)
+        context = context_of(request, identity, protocol, self._options)
+        answer, wait = await self._perform(call, Ask(router.text_of(call), context), gone)
         if action == "ListQueues" and identity.key.queues:
             answer = _reachable(answer, identity)
         if protocol is Protocol.QUERY:
@@ -161,79 +155,6 @@ class Gateway:
         began = time.perf_counter()
         answer = await self._polls.wait(call.queue, ask, seconds, gone)
         return answer, time.perf_counter() - began
-
-    async def _authorize(self, request: Request, call: Call, identity: Identity) -> None:
-        if not self._options.auth:
-            return
-        key, queue = identity.key, call.queue
-        if queue is None or call.action == "CreateQueue":
-            access.check_own(key, call.action, f"arn:aws:sqs:{identity.region}:{key.account}:*")
-            if queue is not None:
-                access.check_queue(key, call.action, queue, (), {})
-            return
-        facts = self._facts.known(queue)
-        if facts is None:
-            try:
-                facts = await self._facts.get(queue)
-            except Fault:
-                # It does not exist: its owner hears so from the action, a stranger does not.
-                access.check_queue(key, call.action, queue, (), {})
-                return
-        given = _condition_facts(request, identity) if facts.statements else {}
-        access.check_queue(key, call.action, queue, facts.statements, given)
-
-    def _context(self, request: Request, identity: Identity, protocol: Protocol) -> bytes:
-        context = _context(
-            identity.key.account,
-            identity.region,
-            self._options.url_style.pattern(self._base_url(request)),
-            identity.key.user_id,
-            protocol.value,
-        )
-        trace = request.headers.get("x-amzn-trace-id")
-        if trace is None:
-            return context
-        return context[:-1] + b',"trace_header":' + msgspec.json.encode(trace) + b"}"
-
-    def _base_url(self, request: Request) -> str:
-        if self._options.public_url is not None:
-            return self._options.public_url
-        host, scheme = request.headers.get("host", ""), request.scheme
-        if self._options.behind_proxy:
-            host = request.headers.get("x-forwarded-host", host).partition(",")[0].strip()
-            scheme = request.headers.get("x-forwarded-proto", scheme).partition(",")[0].strip()
-        if not _HOST.fullmatch(host) or scheme not in ("http", "https"):
-            raise errors.malformed("The header Host is missing or can't be used.")
-        return f"{scheme}://{host}"
-
-
-@lru_cache(maxsize=1024)
-def _context(account: str, region: str, queue_url: str, sender: str, protocol: str) -> bytes:
-    return msgspec.json.encode(
-        {
-            "account": account,
-            "region": region,
-            "queue_url": queue_url,
-            "sender_id": sender,
-            "protocol": protocol,
-        }
-    )
-
-
-def _condition_facts(request: Request, identity: Identity) -> dict[str, str]:
-    facts = {
-        "aws:currenttime": datetime.now(UTC).isoformat(),
-        "aws:epochtime": str(int(time.time())),
-        "aws:principalarn": identity.key.arn,
-        "aws:principalaccount": identity.key.account,
-        "aws:userid": identity.key.user_id,
-        "aws:username": identity.key.name or identity.key.access_key,
-        "aws:principaltype": "User",
-        "aws:requestedregion": identity.region,
-        "aws:securetransport": "true" if request.scheme == "https" else "false",
-        "aws:useragent": request.headers.get("user-agent", ""),
-    }
-    return facts if request.client is None else facts | {"aws:sourceip": request.client}
 
 
 def _reachable(answer: bytes, identity: Identity) -> bytes:
@@ -264,23 +185,3 @@ def _fault(problem: Exception) -> Fault:
         case _:
             _log.error("a request failed", exc_info=problem)
             return errors.internal()
-
-
-def _refusal(fault: Fault, protocol: Protocol, request_id: str) -> Response:
-    if protocol is Protocol.JSON:
-        body = json.write_fault(fault)
-    else:
-        body = query_xml.write_fault(fault, request_id)
-    headers = _headers(protocol, request_id, len(body))
-    kind = "Sender" if fault.is_senders else "Receiver"
-    headers.append((b"x-amzn-query-error", f"{fault.query_code};{kind}".encode()))
-    return Response(fault.status, headers, body)
-
-
-def _headers(protocol: Protocol, request_id: str, length: int) -> Headers:
-    kind = json.CONTENT_TYPE if protocol is Protocol.JSON else query_xml.CONTENT_TYPE
-    return [
-        (b"content-type", kind),
-        (b"content-length", b"%d" % length),
-        (b"x-amzn-requestid", request_id.encode()),
-    ]

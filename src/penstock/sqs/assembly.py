@@ -80,7 +80,7 @@ class Door:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
         await self.polls.settle()
-        await self.service.settle()
+        await self.service.close()
         await self.client.close()
 
     async def load_keys(self) -> None:

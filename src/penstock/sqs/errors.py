@@ -144,6 +144,19 @@ def too_slow() -> Fault:
     )
 
 
+def long_head() -> Fault:
+    return Fault(
+        "RequestHeaderFieldsTooLargeException",
+        "RequestHeaderFieldsTooLarge",
+        431,
+        "The head of the request is too long.",
+    )
+
+
+def broken_http() -> Fault:
+    return Fault("BadRequestException", "BadRequest", 400, "This is not a request of HTTP/1.1.")
+
+
 def wrong_method(method: str) -> Fault:
     return Fault(
         "MethodNotAllowedException",

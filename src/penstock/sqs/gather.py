@@ -1,106 +1,126 @@
-"""Group commit at the door: requests that meet are answered by one statement.
+"""Group commit at the door: requests that meet are carried out in one transaction.
 
-A lane is one action on one queue.  The first request of an idle lane sets out at once; those that
-arrive while its statement runs set out together when it is done.  There is no timer, so a lone
-request waits for nobody, and the busier a lane is, the more its statements carry.
+A lane is one queue, by its name in the engine.  What arrives for an idle lane sets out at once,
+with everything else that arrived in the same turn of the loop; what arrives while its lane is busy
+sets out together when that is done.  There is no timer, so a lone request waits for nobody, and the
+busier a lane is, the more its transactions carry.  A lane that has to wait for a lock holds up no
+other lane.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.errors import EngineError
-
-L = TypeVar("L", bound=Hashable)
-A = TypeVar("A")
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 MOST_BYTES = 2 * 1024 * 1024
+_LOOK = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """A request and its context, both as JSON."""
 
     request: bytes
     context: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting(Generic[A]):
+@dataclass(eq=False, slots=True)
+class Job:
+    """One action on its way."""
+
+    action: str
+    queue: str
     ask: Ask
-    answer: asyncio.Future[A]
+    answer: asyncio.Future[bytes]
 
 
-class Gatherer(Generic[L, A]):
-    """Runs batches; `run` answers every ask of a batch, in order."""
+class Gatherer:
+    """Runs batches: `begin` sees to it that every job of one is answered, and tells when.
+
+    `width` is how many run at once; with `mixed`, jobs of several lanes share a batch.
+    """
 
     def __init__(
-        self, run: Callable[[L, Sequence[Ask]], Awaitable[Sequence[A]]], *, most: int = 64
+        self,
+        begin: Callable[[Sequence[Job], Callable[[], None]], None],
+        *,
+        most: int,
+        width: int,
+        mixed: bool,
     ) -> None:
-        self._run = run
+        self._begin = begin
         self._most = most
-        # A lane is here while it runs, with those who wait for its next statement.
-        self._lanes: dict[L, list[_Waiting[A]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._width = width
+        self._mixed = mixed
+        self._ready: dict[str, list[Job]] = {}
+        self._busy: dict[str, list[Job]] = {}
+        """Lanes that have a batch under way, with those who wait for its end."""
+        self._running = 0
+        self._called = False
 
-    async def ask(self, lane: L, ask: Ask) -> A:
+    def ask(self, action: str, queue: str, ask: Ask) -> asyncio.Future[bytes]:
         """The answer to one request, which may travel with others."""
         loop = asyncio.get_running_loop()
-        waiting: _Waiting[A] = _Waiting(ask, loop.create_future())
-        running = self._lanes.get(lane)
-        if running is None:
-            self._lanes[lane] = [waiting]
-            task = loop.create_task(self._serve(lane))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        job = Job(action, queue, ask, loop.create_future())
+        waiting = self._busy.get(queue)
+        if waiting is not None:
+            waiting.append(job)
         else:
-            running.append(waiting)
-        return await waiting.answer
+            self._ready.setdefault(queue, []).append(job)
+            if not self._called:
+                # Not now: others that arrived in this turn of the loop come along.
+                self._called = True
+                loop.call_soon(self._start)
+        return job.answer
 
     async def settle(self) -> None:
         """Wait until nothing is under way."""
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        while self._running or self._ready:  # noqa: ASYNC110 - once, when the server stops
+            await asyncio.sleep(_LOOK)
 
-    async def _serve(self, lane: L) -> None:
-        while waiting := self._lanes[lane]:
-            batch = waiting[: fitting([each.ask for each in waiting], self._most)]
-            self._lanes[lane] = waiting[len(batch) :]
-            await self._answer(lane, batch)
-        del self._lanes[lane]
+    def _start(self) -> None:
+        self._called = False
+        while self._ready and self._running < self._width:
+            lanes, batch = self._load()
+            self._running += 1
+            self._begin(batch, partial(self._done, lanes))
 
-    async def _answer(self, lane: L, batch: Sequence[_Waiting[A]]) -> None:
-        try:
-            answers = await self._run(lane, [each.ask for each in batch])
-        except EngineError as problem:
-            # The database refused the statement as a whole; alone, only the culprit is refused.
-            if len(batch) == 1:
-                _fail(batch, problem)
-            else:
-                for each in batch:
-                    await self._answer(lane, [each])
-        except BaseException as problem:  # noqa: BLE001 - it goes to those who asked
-            _fail(batch, problem)
-        else:
-            for each, answer in zip(batch, answers, strict=True):
-                if not each.answer.done():
-                    each.answer.set_result(answer)
+    def _load(self) -> tuple[list[str], list[Job]]:
+        """Take a batch of what is ready; its lanes are busy from now on."""
+        lanes: list[str] = []
+        batch: list[Job] = []
+        size = 0
+        while self._ready and (not lanes or (self._mixed and len(batch) < self._most)):
+            lane = next(iter(self._ready))
+            jobs = self._ready.pop(lane)
+            count, size = fitting(jobs, self._most - len(batch), size)
+            batch += jobs[:count]
+            lanes.append(lane)
+            self._busy[lane] = jobs[count:]
+            if count < len(jobs):
+                break
+        return lanes, batch
 
-
-def fitting(asks: Sequence[Ask], most: int) -> int:
-    """How many of the first asks one statement takes: so many, and not too many bytes."""
-    size = 0
-    for count, ask in enumerate(asks[:most]):
-        size += len(ask.request)
-        if size > MOST_BYTES and count:
-            return count
-    return min(len(asks), most)
+    def _done(self, lanes: Sequence[str]) -> None:
+        self._running -= 1
+        for lane in lanes:
+            if waiting := self._busy.pop(lane):
+                self._ready[lane] = waiting
+        if self._ready and not self._called:
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._start)
 
 
-def _fail(batch: Sequence[_Waiting[A]], problem: BaseException) -> None:
-    for each in batch:
-        if not each.answer.done():
-            each.answer.set_exception(problem)
+def fitting(jobs: Sequence[Job], most: int, size: int = 0) -> tuple[int, int]:
+    """How many of the first jobs a batch of this size still takes, and its size then."""
+    count = 0
+    for job in jobs[:most]:
+        added = size + len(job.ask.request)
+        if added > MOST_BYTES and size:
+            break
+        count, size = count + 1, added
+    return count, size

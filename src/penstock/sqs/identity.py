@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.sqs import errors, signature
+from penstock.sqs import errors, signature_claim
 from penstock.sqs.keys import AccessKey
 from penstock.sqs.names import is_account
+from penstock.sqs.signature import Verifier
 
 if TYPE_CHECKING:
     from penstock.sqs.keys import Keyring
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from penstock.sqs.request import Request
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """A key, and the region that the request was made for."""
 
     key: AccessKey
@@ -29,13 +28,13 @@ class Gatekeeper:
     def __init__(self, keyring: Keyring, options: Options) -> None:
         self._keyring = keyring
         self._options = options
-        self._verifier = signature.Verifier(keyring.secret_of)
+        self._verifier = Verifier(keyring.secret_of)
 
     def identify(self, request: Request, service: str) -> Identity:
         """Raises the fault that a client should see when the signature is missing or wrong."""
         if not self._options.auth:
             return self._believed(request)
-        claim = signature.read(request)
+        claim = signature_claim.read(request)
         if claim is None:
             raise errors.missing_token()
         self._verifier.check(request, claim, service)
@@ -46,7 +45,7 @@ class Gatekeeper:
     def _believed(self, request: Request) -> Identity:
         """Account and region as the request says, checked by nobody."""
         try:
-            claim = signature.read(request)
+            claim = signature_claim.read(request)
         except errors.Fault:
             claim = None
         if claim is None:

@@ -13,6 +13,7 @@ DEFAULT_REGION = "us-east-1"
 
 _ACCOUNT = re.compile(r"\d{12}", re.ASCII)
 _REGION = re.compile(r"[a-z]{2,3}(-[a-z]+)+-\d+", re.ASCII)
+_NAME = re.compile(r"(?=.{1,80}$)[A-Za-z0-9_-]+(\.fifo)?", re.ASCII)
 _ADDRESS = re.compile(r"[a-z]+://([^/]*)(/[^?#]*)?", re.IGNORECASE)
 _HOSTS = (
     re.compile(r"sqs\.(?P<region>[a-z0-9-]+)\.", re.ASCII),
@@ -66,11 +67,21 @@ class QueueId:
         return f"arn:aws:sqs:{self.region}:{self.account}:{self.name}"
 
     @property
+    def is_valid(self) -> bool:
+        """Whether a queue can have this name: only then `engine_name` is that of no other queue."""
+        return _is_valid(self.region, self.name)
+
+    @property
     def engine_name(self) -> str:
         """The engine's queue behind it: the same name in the default account and region."""
         if (self.account, self.region) == (DEFAULT_ACCOUNT, DEFAULT_REGION):
             return self.name
         return f"{self.account}/{self.region}/{self.name}"
+
+
+@lru_cache(maxsize=4096)
+def _is_valid(region: str, name: str) -> bool:
+    return _REGION.fullmatch(region) is not None and _NAME.fullmatch(name) is not None
 
 
 def is_account(text: str) -> bool:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.sqs.names import QueueId
     from penstock.sqs.service import Service
 
-Gone = Callable[[], Awaitable[None]]
-"""Returns when the client has hung up."""
+Gone = Callable[[], "asyncio.Future[None]"]
+"""Gives a future that is done when the client has hung up."""
 
 _SHORTEST_LOOK = 1.0
 _LONGEST_LOOK = 20.0
@@ -85,7 +84,7 @@ class Polls:
         loop = asyncio.get_running_loop()
         poll = _Poll(ask, loop.time() + seconds, loop.create_future())
         timer = loop.call_later(seconds, self._expire, queue, poll)
-        hangup = asyncio.ensure_future(gone())
+        hangup = gone()
         hangup.add_done_callback(lambda done: self._leave(queue, poll, done))
         self._join(queue, poll)
         try:
@@ -93,8 +92,6 @@ class Polls:
         finally:
             timer.cancel()
             hangup.cancel()
-            with suppress(asyncio.CancelledError):
-                await hangup
 
     def nudge(self, queue: QueueId) -> None:
         """Somebody else received from this queue: those who wait have to say so again."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.sqs import errors
 
@@ -16,8 +15,7 @@ _SINGLE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Names of headers are lowercase; the path and the query string are as they were sent."""
 
     method: str
@@ -28,15 +26,15 @@ class Request:
     scheme: str = "http"
     client: str | None = None
     """The address that the request came from."""
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = {}
     """Of the query string and, in the query protocol, of the form."""
 
 
 def fold(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name; a repeated one is one with commas, as HTTP has it."""
+    """Headers by their (lowercase) name; a repeated one is one with commas, as HTTP has it."""
     found: dict[str, str] = {}
     for raw_name, raw_value in headers:
-        name = raw_name.decode("latin-1").lower()
+        name = raw_name.decode("latin-1")
         value = raw_value.decode("latin-1")
         if name in found:
             if name in _SINGLE:
@@ -44,3 +42,14 @@ def fold(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
             value = f"{found[name]},{value}"
         found[name] = value
     return found
+
+
+def forwarded(request: Request) -> Request:
+    """The request as the client sent it to the proxy, if the proxy is to be believed."""
+    first = {
+        name: request.headers.get(f"x-forwarded-{name}", "").partition(",")[0].strip()
+        for name in ("for", "proto")
+    }
+    return request._replace(
+        client=first["for"] or request.client, scheme=first["proto"] or request.scheme
+    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.sqs import errors, limits
 from penstock.sqs.model import ACTIONS, SHAPES
@@ -32,8 +31,7 @@ class Protocol(Enum):
     QUERY = "query"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What a client wants."""
 
     action: str
@@ -46,16 +44,17 @@ def protocol_of(request: Request) -> Protocol:
     return Protocol.JSON if _TARGET in request.headers else Protocol.QUERY
 
 
-def with_parameters(request: Request) -> Request:
+def with_parameters(request: Request, protocol: Protocol) -> Request:
     """The request with the parameters of its query string and, in the query protocol, its form."""
-    limits.check_encoding(request.headers.get("content-encoding", ""))
+    if "content-encoding" in request.headers:
+        limits.check_encoding(request.headers["content-encoding"])
     if len(request.query) > limits.LONGEST_QUERY or len(request.path) > limits.LONGEST_PATH:
         raise errors.malformed("The address is too long.")
     given = query_form.parameters(request.query) if request.query else {}
-    if protocol_of(request) is Protocol.JSON:
+    if protocol is Protocol.JSON:
         if request.method != "POST":
             raise errors.wrong_method(request.method)
-        return replace(request, parameters=given) if given else request
+        return request._replace(parameters=given) if given else request
     if request.method not in ("GET", "POST"):
         raise errors.wrong_method(request.method)
     if request.method == "POST" and _is_form(request):
@@ -64,7 +63,7 @@ def with_parameters(request: Request) -> Request:
         except UnicodeDecodeError:
             raise errors.malformed("The form is not UTF-8.") from None
         given = given | query_form.parameters(text)
-    return replace(request, parameters=given)
+    return request._replace(parameters=given)
 
 
 def _is_form(request: Request) -> bool:
@@ -84,9 +83,9 @@ def action_of(request: Request) -> str:
     return name
 
 
-def read(request: Request, action: str, identity: Identity) -> Call:
+def read(request: Request, action: str, protocol: Protocol, identity: Identity) -> Call:
     """The action's request, and the queue that it is about."""
-    if protocol_of(request) is Protocol.JSON:
+    if protocol is Protocol.JSON:
         struct = json.read(action, request.body)
     else:
         struct = query_form.read(action, request.parameters)

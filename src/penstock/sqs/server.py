@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from penstock.errors import InvalidSetting, PenstockError
-from penstock.sqs.asgi import Application
 from penstock.sqs.assembly import Door
-from penstock.sqs.protocol import limited
+from penstock.sqs.connection import connections
+from penstock.sqs.lifespan import Lifespan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +51,15 @@ class Server(uvicorn.Server):
     It stops in the right order: open polls are answered first, or each would hold its socket.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, ready: Callable[[], None] = lambda: None) -> None:
+        self._ready = ready
         self.door = Door(plan.settings, plan.options, plan.folder)
-        self.application = Application(self.door)
-        super().__init__(_configuration(self.application, plan.options))
+        self.lifetime = Lifespan(self.door)
+        super().__init__(_configuration(self.lifetime, self.door))
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.door.polls.stop()
@@ -65,10 +70,11 @@ def serve(plan: Plan, announce: Callable[[str], None] = lambda _url: None) -> No
     """Serve until SIGTERM or SIGINT; `announce` is told the address."""
     listening = bind(plan.options)
     try:
-        announce(address(plan.options, listening))
+        url = address(plan.options, listening)
         if plan.options.processes == 1:
-            run(plan, listening)
+            run(plan, listening, lambda: announce(url))
         else:
+            announce(url)
             _supervise(plan, listening)
     finally:
         listening.close()
@@ -96,24 +102,25 @@ def address(options: Options, listening: socket.socket) -> str:
     return f"{scheme}://{host}:{listening.getsockname()[1]}"
 
 
-def run(plan: Plan, listening: socket.socket) -> None:
-    """One process's life."""
-    server = Server(plan)
+def run(plan: Plan, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """One process's life; `ready` is called once it answers."""
+    server = Server(plan, ready)
     try:
         server.run([listening])
     except SystemExit:
-        if server.application.problem is not None:
-            raise server.application.problem from None
+        if server.lifetime.problem is not None:
+            raise server.lifetime.problem from None
         raise
     except KeyboardInterrupt:
         # uvicorn raises the signal again that it has obeyed.
         pass
 
 
-def _configuration(application: Application, options: Options) -> uvicorn.Config:
+def _configuration(lifetime: Lifespan, door: Door) -> uvicorn.Config:
+    options = door.options
     return uvicorn.Config(
-        application,
-        http=limited(options.header_deadline.total_seconds()),
+        lifetime,
+        http=connections(door),
         loop="uvloop",
         lifespan="on",
         ws="none",
@@ -121,9 +128,7 @@ def _configuration(application: Application, options: Options) -> uvicorn.Config
         log_config=None,
         log_level="warning",
         server_header=False,
-        proxy_headers=options.behind_proxy,
-        forwarded_allow_ips="*",
-        timeout_keep_alive=round(options.idle_deadline.total_seconds()),
+        proxy_headers=False,
         timeout_graceful_shutdown=round(options.grace.total_seconds()),
         backlog=_BACKLOG,
         **_tls(options),

@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.sqs import calls, errors
+from penstock.sqs.carrying import Carrier
 from penstock.sqs.gather import Ask, Gatherer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.client._async.database import Database
     from penstock.sqs.names import QueueId
-
-Lane = tuple[str, "QueueId"]
 
 RECEIVE = "ReceiveMessage"
 NOTHING = b"{}"
 _ERROR = b'{"__error"'
 # Each answer of a receive may hold ten messages of 1 MiB.
 _MOST_RECEIVES = 16
-_MOST = 64
-_GATHERED = frozenset(
+_MOST_CHANGES = 64
+_WIDTH = 3
+_CHANGES = frozenset(
     {
         "SendMessage",
         "SendMessageBatch",
@@ -40,17 +38,22 @@ class Service:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._changes: Gatherer[Lane, bytes] = Gatherer(self._change, most=_MOST)
-        self._receives: Gatherer[Lane, bytes] = Gatherer(self._receive, most=_MOST_RECEIVES)
+        self._durable = Carrier(database, durable=True)
+        self._claims = Carrier(database, durable=False)
+        self._changes = Gatherer(self._durable.begin, most=_MOST_CHANGES, width=_WIDTH, mixed=True)
+        # A claim wants a transaction of its own: it holds the lock of its queue until the end.
+        self._receives = Gatherer(
+            self._claims.begin, most=_MOST_RECEIVES, width=_WIDTH, mixed=False
+        )
+        self._gatherers = {RECEIVE: self._receives} | dict.fromkeys(_CHANGES, self._changes)
 
     async def call(self, action: str, queue: QueueId | None, ask: Ask) -> bytes:
         """The answer; raises the fault that the database found."""
-        if queue is not None and action == RECEIVE:
-            answer = await self._receives.ask((action, queue), ask)
-        elif queue is not None and action in _GATHERED:
-            answer = await self._changes.ask((action, queue), ask)
+        gatherer = self._gatherers.get(action)
+        if gatherer is None or queue is None or not queue.is_valid:
+            answer = await self._database.run(calls.invoke(action, ask))
         else:
-            [answer] = await self._database.run(calls.invoke_many(action, [ask]))
+            answer = await gatherer.ask(action, queue.engine_name, ask)
         if answer.startswith(_ERROR):
             raise errors.from_database(msgspec.json.decode(answer)["__error"])
         return answer
@@ -73,13 +76,9 @@ class Service:
             ask = Ask(msgspec.json.encode(request), context)
             await self.call("ChangeMessageVisibilityBatch", queue, ask)
 
-    async def settle(self) -> None:
-        """Wait until every statement under way is done."""
+    async def close(self) -> None:
+        """Wait until every statement under way is done, then let the connections go."""
         await self._receives.settle()
         await self._changes.settle()
-
-    async def _change(self, lane: Lane, asks: Sequence[Ask]) -> Sequence[bytes]:
-        return await self._database.run(calls.invoke_many(lane[0], asks))
-
-    async def _receive(self, lane: Lane, asks: Sequence[Ask]) -> Sequence[bytes]:
-        return await self._database.claim(calls.invoke_many(lane[0], asks))
+        await self._durable.close()
+        await self._claims.close()

@@ -6,7 +6,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.sqs.signature import Scope
+    from penstock.sqs.signature_claim import Scope
 
 _MOST = 4096
 

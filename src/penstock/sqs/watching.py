@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+from bisect import bisect_left
 from collections import Counter
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +34,19 @@ _KINDS = {
 }
 
 
+@lru_cache(maxsize=1024)
+def _name(action: str, status: int) -> str:
+    return f'penstock_sqs_requests_total{{action="{action}",status="{status}"}}'
+
+
+@lru_cache(maxsize=1024)
+def _names(action: str) -> tuple[str, ...]:
+    """The counters of an action's times: one a bound, and their sum."""
+    name = "penstock_sqs_request_seconds"
+    buckets = (f'{name}_bucket{{action="{action}",le="{each}"}}' for each in (*_BOUNDS, "+Inf"))
+    return (*buckets, f'{name}_sum{{action="{action}"}}')
+
+
 class Watching:
     """Counts requests; cheap enough to be asked on every one."""
 
@@ -43,15 +58,14 @@ class Watching:
     def note(self, action: str, status: int, seconds: float, fault: Fault | None) -> None:
         """One request has been answered."""
         counts = self._counts
-        counts[f'penstock_sqs_requests_total{{action="{action}",status="{status}"}}'] += 1
+        counts[_name(action, status)] += 1
         if fault is not None:
             counts[f'penstock_sqs_faults_total{{code="{fault.query_code}"}}'] += 1
         else:
-            bound = next((each for each in _BOUNDS if seconds <= each), "+Inf")
-            name = "penstock_sqs_request_seconds"
-            counts[f'{name}_bucket{{action="{action}",le="{bound}"}}'] += 1
+            names = _names(action)
+            counts[names[bisect_left(_BOUNDS, seconds)]] += 1
             # A counter of whole microseconds: adding floats for months would lose the small ones.
-            counts[f'{name}_sum{{action="{action}"}}'] += round(seconds * 1e6)
+            counts[names[-1]] += round(seconds * 1e6)
         if self._access_log and _access.isEnabledFor(logging.INFO):
             code = "" if fault is None else f" {fault.query_code}"
             _access.info("%s %d %.1fms%s", action or "-", status, seconds * 1000, code)

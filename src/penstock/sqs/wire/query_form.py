@@ -5,7 +5,7 @@ Action=SendMessage&MessageBody=hi&MessageAttribute.1.Name=city&MessageAttribute.
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -14,6 +14,9 @@ from penstock.sqs import errors, limits
 from penstock.sqs.model import ACTIONS, SHAPES
 from penstock.sqs.shapes import Blob, ListOf, MapOf, Shape, Structure, Text, Truth, Whole
 from penstock.sqs.wire.types import type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Tree = dict[str, Any]
 # Message attributes are the deepest: entry, number, attribute, number, Value, StringValue.
@@ -37,7 +40,7 @@ def parameters(text: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def read(action: str, given: dict[str, str]) -> Any:
+def read(action: str, given: Mapping[str, str]) -> Any:
     """The request as a struct of the action's input shape."""
     shape = ACTIONS[action].input
     value = _value(SHAPES[shape], _tree(given)) or {}
@@ -47,7 +50,7 @@ def read(action: str, given: dict[str, str]) -> Any:
         raise errors.malformed(str(problem)) from None
 
 
-def _tree(given: dict[str, str]) -> Tree:
+def _tree(given: Mapping[str, str]) -> Tree:
     """Nest parameters by the dots of their names; a value lies under the empty name."""
     root: Tree = {}
     for name, value in given.items():
