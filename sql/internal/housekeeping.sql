@@ -89,6 +89,31 @@ begin
 end
 $$;
 
+-- Is the retention of the first unread message of a direct queue over?  Asked before the unread log is read: nearly always
+-- it is not, and the log may be long.
+create or replace function penstock_data.head_is_over(p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz)
+returns boolean
+language plpgsql stable
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_sort = off
+as $$
+declare
+    v_low xid8 := coalesce(p_position.last_xid, pg_snapshot_xmax(p_position.window_to));
+begin
+    return coalesce((
+            select m.published_at + p_queue.retention <= p_now from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = p_queue.topic_id and m.xid >= v_low and not m.flagged
+              and penstock_data.is_unread(p_queue, p_position, m)
+            order by m.xid, m.id limit 1), false)
+        -- Those who committed late come before it.
+        or exists (
+            select from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = p_queue.topic_id and m.xid < v_low and not m.flagged
+              and m.xid = any (array(select pg_snapshot_xip(p_position.window_to))) and penstock_data.is_unread(p_queue, p_position, m));
+end
+$$;
+
 -- Let messages of a queue lapse whose retention is over: scheduled ones, and those at the head of its unread log.
 -- Returns how many.  Under the queue's lock.
 create or replace function penstock_data.lapse_queue(p_queue penstock_data.queues, p_now timestamptz) returns bigint
@@ -102,7 +127,7 @@ declare
 begin
     select * into v_before from penstock_data.position_of(p_queue.id);
     v_position := penstock_data.attend(p_queue, v_before, v_snapshot, p_now, 1000, false);
-    if p_queue.direct then
+    if p_queue.direct and penstock_data.head_is_over(p_queue, v_before, p_now) then
         if v_position.last_xid is null then
             v_position.window_from := v_position.window_to;
             v_position.window_to := v_snapshot;
