@@ -19,8 +19,8 @@ from penstock.spark.pipelines.report.axes import (
 from penstock.spark.pipelines.report.scales import Linear, count, share
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from collections.abc import Sequence
+    from datetime import datetime
 
     from penstock.spark.pipelines.report.model import Bucket, QueueFigures, Report
 
