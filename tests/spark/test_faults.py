@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tests.fixtures.databases import Database
     from tests.spark.jobs import Jobs
 
-DRIVERS = 20
-EXECUTORS = 20
+# For a short look: PENSTOCK_TEST_KILLS=2 pytest -m prove tests/spark/test_faults.py
+DRIVERS = EXECUTORS = int(os.environ.get("PENSTOCK_TEST_KILLS", "20"))
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +97,7 @@ def under_fire(
     """Copy while publishers publish and something is struck; what arrived, and what was sent."""
     luck = random.Random(7)
     publishers = Publishers(database.tcp_dsn)
-    publishers.start()
+    publishers.start(pause=0.1)
     copier = Copier(database.tcp_dsn, folder, master)
     try:
         for _ in range(strikes):
