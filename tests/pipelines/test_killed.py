@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures.databases import Database
 
-KILLS = 20
+KILLS = int(os.environ.get("KILLS", "20"))
 PROGRAM = [sys.executable, "-m", "penstock.cli", "pipeline"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from penstock.spark.pipelines.chunks import Ledger, work_off
 from penstock.spark.pipelines.errors import PipelineFailed
 from penstock.spark.pipelines.ingest import listing
 from penstock.spark.pipelines.lake.files import folder_name
+from penstock.spark.pipelines.moments import utc
 from penstock.spark.pipelines.origin import as_json, marked
 from penstock.spark.pipelines.progress import Pace, Progress, line
 from penstock.spark.pipelines.selection import chunk_rows
@@ -190,6 +192,16 @@ def test_errors_are_told_in_one_line():
 def test_an_option_that_no_pipeline_has_is_refused():
     with pytest.raises(InvalidSetting, match="no option named chekpoint"):
         archive("orders", "nowhere", chekpoint="x")  # type: ignore[call-arg]
+
+
+def test_moments_of_spark_are_of_this_process(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert utc(datetime(2026, 1, 31, 7)) == datetime(2026, 1, 31, 12, tzinfo=UTC)  # noqa: DTZ001
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_moments_are_utc():

@@ -30,7 +30,7 @@ def main(url: str, folder: Path, master: str) -> None:
     frame = (
         spark.readStream.format("penstock")
         .options(url=url, subscribe="orders", group="copier", startingOffsets="earliest")
-        .options(maxOffsetsPerTrigger=400, maxRecordsPerPartition=150)
+        .options(maxOffsetsPerTrigger=3000, maxRecordsPerPartition=1000)
         .load()
         .select("key", "value")
     )

@@ -1,7 +1,8 @@
 """Exactly once, by count: drivers and executors killed, tasks failing, publishers out of order.
 
-One kill runs with every change; `make prove` kills twenty times and more.  The sabotaged twins show
-that the count would notice.
+Failing tasks, lost commit-log entries and unruly publishers run with every change, here and in
+test_streams.py and test_stream_reader.py; `make prove` kills drivers and executors, twenty times
+each.  The sabotaged twins show that the count would notice.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from tests.fixtures.databases import Database
     from tests.spark.jobs import Jobs
 
-DRIVERS = 20
-EXECUTORS = 20
+# For a short look: PENSTOCK_TEST_KILLS=2 pytest -m prove tests/spark/test_faults.py
+DRIVERS = EXECUTORS = int(os.environ.get("PENSTOCK_TEST_KILLS", "20"))
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +97,7 @@ def under_fire(
     """Copy while publishers publish and something is struck; what arrived, and what was sent."""
     luck = random.Random(7)
     publishers = Publishers(database.tcp_dsn)
-    publishers.start()
+    publishers.start(pause=0.1)
     copier = Copier(database.tcp_dsn, folder, master)
     try:
         for _ in range(strikes):
@@ -140,14 +141,6 @@ def judged(arrived: Counter[int], sent: set[int]) -> dict[str, int]:
         "doubled": sum(count - 1 for count in arrived.values()),
         "invented": len(arrived.keys() - sent),
     }
-
-
-@pytest.mark.timeout(600)
-def test_killed_driver_loses_and_doubles_nothing(
-    database: Database, db: Any, tmp_path: Path
-) -> None:
-    verdict = judged(*under_fire(database, db, tmp_path, kill_driver, strikes=1))
-    assert verdict == {"sent": verdict["sent"], "lost": 0, "doubled": 0, "invented": 0}
 
 
 @pytest.mark.prove

@@ -185,6 +185,21 @@ def test_a_batch_that_is_read_again_is_the_same(stream: Stream, db: Any, connect
     assert step(reader, end)[0] == [1, 3]
 
 
+def test_a_task_gives_messages_in_the_order_of_their_ids(
+    stream: Stream, db: Any, connect: Connect
+) -> None:
+    early = connect(autocommit=False)
+    publish(early, "orders", 1)
+    publish(db, "parcels", 2)
+    publish(early, "orders", 3)
+    first = stream(subscribe="orders,parcels", startingOffsets="earliest")
+    _rows, at = step(first, first.initialOffset())
+    publish(db, "orders", 4)
+    early.commit()
+    publish(db, "parcels", 5)
+    assert step(first, at)[0] == [1, 3, 4, 5]
+
+
 def test_topics_that_come_later_match_a_pattern(stream: Stream, db: Any) -> None:
     reader = stream(subscribePattern="ord.*", startingOffsets="earliest", group="copy")
     publish(db, "orders", 1)

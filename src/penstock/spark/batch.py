@@ -49,8 +49,9 @@ class PenstockReader(DataSourceReader):
         window = Window.between(start, end)
         filters = reading.Filters(options.since, options.until, options.tenant, options.key)
         query = reading.receipt_query if options.entity == "receipts" else reading.message_query
+        same = tuple(reading.same_everywhere(options.entity, self._schema, scope).items())
         tasks = [
-            reading.Task(query(self._schema, scope, window, piece, filters))
+            reading.Task(query(self._schema, scope, window, piece, filters), same=same)
             for piece in log.split(scope, start, end)
         ]
         # Without any, Spark would ask for a task of its own making.

@@ -18,7 +18,7 @@ from penstock.spark import columns
 from penstock.spark.connecting import bulk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from pyspark.sql.types import StructType
@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 _MESSAGES = sql.SQL("""
 select {columns} from penstock.log m
 where m.topic_id {topics} and m.id > {low} and m.id <= {through}
-  and m.xid >= {first}::xid8 and m.xid < {last}::xid8 and m.xid <> all ({open}::xid8[]) {more}
+  and m.xid >= {first}::xid8 and m.xid < {last}::xid8 {open} {more}
 """)
 _LATE = sql.SQL("""
 select {columns} from penstock.log m
 where m.topic_id {topics} and m.id > {after} and m.id <= {through}
   and m.xid = any ({late}::xid8[]) {more}
 """)
+_ORDERED = sql.SQL("select {columns} from ({messages}) m order by m.id")
 _RECEIPTS = sql.SQL("""
 select {columns} from penstock.receipt_log m {message}
 where m.queue_id {queues} and m.xid > {after}::xid8 and m.xid <= {through}::xid8
   and (m.xid = any ({late}::xid8[])
-       or m.xid >= {first}::xid8 and m.xid < {last}::xid8 and m.xid <> all ({open}::xid8[])) {more}
+       or m.xid >= {first}::xid8 and m.xid < {last}::xid8 {open}) {more}
 """)
 _MESSAGE = sql.SQL("""
 left join lateral (
@@ -58,6 +59,8 @@ class Task(InputPartition):
     query: str
     check: tuple[str, str] | None = None
     """Topics and offset: afterwards, whether everything was still there."""
+    same: tuple[tuple[str, str | int], ...] = ()
+    """Columns that have one value in all rows: the database need not send it again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +73,50 @@ class Filters:
     key: str | None = None
 
 
+def same_everywhere(entity: str, wanted: StructType, scope: Scope) -> dict[str, str | int]:
+    """Columns with one value in all rows of a read."""
+    if entity != "messages":
+        return {}
+    known: dict[str, str | int] = {"partition": 0, "timestampType": 0}
+    if len(scope.topics) == 1:
+        known["topic"] = scope.topics[0][1]
+    found = {name: columns.find(entity, name).name for name in wanted.fieldNames()}
+    return {name: known[column] for name, column in found.items() if column in known}
+
+
 def message_query(
     wanted: StructType, scope: Scope, window: Window, piece: Piece, filters: Filters
 ) -> str:
     """The messages of one piece of a window; the late ones are looked up by their transactions."""
-    more = _conditions(window, filters, "m.published_at", owner="m")
+    selected = _selected("messages", wanted, same_everywhere("messages", wanted, scope))
+    return _messages(selected, scope, window, piece, filters).as_string(None)
+
+
+def ordered_message_query(
+    wanted: StructType, scope: Scope, window: Window, piece: Piece, filters: Filters
+) -> str:
+    """The same in the order of their ids, as streams give them."""
+    selected = _selected("messages", wanted, same_everywhere("messages", wanted, scope))
+    inner = _messages(sql.SQL("m.*"), scope, window, piece, filters)
+    return _ORDERED.format(columns=selected, messages=inner).as_string(None)
+
+
+def _messages(
+    selected: sql.Composable, scope: Scope, window: Window, piece: Piece, filters: Filters
+) -> sql.Composable:
     shared = {
-        "columns": _selected("messages", wanted),
+        "columns": selected,
         "topics": _among(scope.topic_ids),
         "through": sql.Literal(piece.through),
-        "more": more,
+        "more": _conditions(window, filters, "m.published_at", owner="m"),
     }
     query = _MESSAGES.format(
         **shared, **_bounds(window), low=sql.Literal(max(piece.after, window.from_id))
     )
-    if window.late:
-        late = _LATE.format(**shared, after=sql.Literal(piece.after), late=_xids(window.late))
-        query = sql.SQL(" union all ").join([query, late])
-    return query.as_string(None)
+    if not window.late:
+        return query
+    late = _LATE.format(**shared, after=sql.Literal(piece.after), late=_xids(window.late))
+    return sql.SQL(" union all ").join([query, late])
 
 
 def receipt_query(
@@ -116,12 +145,14 @@ def _bounds(window: Window) -> dict[str, sql.Composable]:
     return {
         "first": _xid(window.start.xmax),
         "last": _xid(window.end.xmax),
-        "open": _xids(sorted(window.end.open)),
+        "open": _not_among(sorted(window.end.open)),
     }
 
 
-def _selected(entity: str, wanted: StructType) -> sql.Composable:
-    found = [columns.find(entity, name).sql for name in wanted.fieldNames()]
+def _selected(entity: str, wanted: StructType, left_out: Collection[str] = ()) -> sql.Composable:
+    names = [name for name in wanted.fieldNames() if name not in left_out]
+    # Something must be asked for, or there would be no rows to count.
+    found = [columns.find(entity, name).sql for name in names] or ["m.id"]
     return sql.SQL(", ").join(sql.SQL(each) for each in found)
 
 
@@ -131,6 +162,12 @@ def _among(numbers: Sequence[int]) -> sql.Composable:
         return sql.SQL("= {}").format(sql.Literal(numbers[0]))
     listed = "{" + ",".join(map(str, numbers)) + "}"
     return sql.SQL("= any ({}::bigint[])").format(sql.Literal(listed))
+
+
+def _not_among(numbers: Sequence[int]) -> sql.Composable:
+    if not numbers:
+        return sql.SQL("")
+    return sql.SQL("and m.xid <> all ({}::xid8[])").format(_xids(numbers))
 
 
 def _xid(number: int) -> sql.Composable:
@@ -168,15 +205,23 @@ def run(info: str, task: Task, wanted: StructType) -> Iterator[pa.RecordBatch]:
         cursor.execute(task.query)
         for batch in cursor.fetch_record_batch():
             if batch.num_rows:
-                yield fitted(batch, schema)
+                yield fitted(batch, schema, dict(task.same))
         if task.check is not None:
             cursor.execute(_CHECK_KEPT, list(task.check))
             cursor.fetchall()
 
 
-def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same columns in the declared types."""
-    arrays = [_cast(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
+def fitted(
+    batch: pa.RecordBatch, schema: pa.Schema, same: Mapping[str, str | int]
+) -> pa.RecordBatch:
+    """All columns in the declared types."""
+    sent = iter(batch.columns)
+    arrays = [
+        pa.repeat(pa.scalar(same[field.name]), batch.num_rows).cast(field.type)
+        if field.name in same
+        else _cast(next(sent), field.type)
+        for field in schema
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

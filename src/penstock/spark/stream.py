@@ -157,14 +157,21 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pieces = self._log.split(scope, start, end)
         window = Window.between(start, end)
         query = (
-            reading.receipt_query if self._options.entity == "receipts" else reading.message_query
+            reading.receipt_query
+            if self._options.entity == "receipts"
+            else reading.ordered_message_query
         )
         check = None
         if self._options.entity == "messages" and self._options.fail_on_data_loss:
             check = reading.kept(scope, start)
         filters = reading.Filters(tenant=self._options.tenant, key=self._options.key)
+        same_values = reading.same_everywhere(self._options.entity, self._schema, scope)
         return [
-            reading.Task(query(self._schema, scope, window, piece, filters), check)
+            reading.Task(
+                query(self._schema, scope, window, piece, filters),
+                check,
+                tuple(same_values.items()),
+            )
             for piece in pieces
         ]
 

@@ -16,8 +16,9 @@ from penstock.errors import InvalidSetting
 from penstock.spark.pipelines import database, origin, sink, source
 from penstock.spark.pipelines.chunks import Chunk, Ledger
 from penstock.spark.pipelines.lake import Format, Lake, Wanted, open_lake
+from penstock.spark.pipelines.moments import utc
 from penstock.spark.pipelines.run import Run, RunOptions, started
-from penstock.spark.pipelines.selection import Selection, chunk_rows, header_condition
+from penstock.spark.pipelines.selection import Selection, chunk_rows, frame_of, header_condition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingOf
@@ -81,7 +82,8 @@ def replay(
             return going.summary(**_shown(frame))
         if chosen.rows is None:
             going.teller.tell(phase="choosing")
-            chosen.fill_from_frame(frame.mapInArrow(origin.marker(), frame.schema), "offset")
+            marked = frame.mapInArrow(origin.marker(), frame.schema)
+            chosen.fill_from_frame(marked.select("offset", *_KEPT), "offset")
         _send(going, chosen, to_topic, to_queue, rate)
         return going.summary(chosen=chosen.rows, to=to_topic or to_queue)
 
@@ -140,10 +142,13 @@ def _shown(frame: DataFrame) -> dict[str, Any]:
         f.approx_count_distinct("key").alias("keys"),
     ).first()
     assert row is not None
+    found = row.asDict()
+    for name in ("first", "last"):
+        found[name] = None if found[name] is None else utc(found[name])
     return {
         "dry_run": True,
         "would_send": row["rows"],
-        **{k: v for k, v in row.asDict().items() if k != "rows"},
+        **{k: v for k, v in found.items() if k != "rows"},
     }
 
 
@@ -171,7 +176,7 @@ def _send(
 
 
 def _publish(run: Run, topic: str, path: Path, app: str, number: int) -> int:
-    frame = run.spark.read.parquet(str(path)).withColumn("topic", f.lit(topic))
+    frame = frame_of(run, path).withColumn("topic", f.lit(topic))
     sink.publish(run, frame, app, number)
     return int(pq.read_metadata(path).num_rows)
 

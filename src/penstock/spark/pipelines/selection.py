@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spark.pipelines.chunks import Chunk, Ledger, work_off
+from penstock.spark.pipelines.lake.base import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -42,14 +43,8 @@ class Selection:
 
     def fill_from_frame(self, frame: DataFrame, order: str) -> int:
         """Choose the rows of a DataFrame, in order."""
-        target = self.folder
-        (
-            frame.orderBy(order)
-            .write.mode("overwrite")
-            .option("maxRecordsPerFile", self._chunk_rows)
-            .parquet(str(target))
-        )
-        return self._filled()
+        ordered = frame.orderBy(order).toLocalIterator(prefetchPartitions=True)
+        return self.fill((row.asDict() for row in ordered), arrow_schema(frame))
 
     def fill(self, rows: Iterable[dict[str, Any]], schema: pa.Schema) -> int:
         """Choose rows that come one by one, without holding more than a chunk of them."""
@@ -88,6 +83,11 @@ class Selection:
         names = [path.name for path in self.files() if pq.read_metadata(path).num_rows]
         left = iter(names[ledger.planned() :])
         work_off(ledger, do, lambda: _next_file(left))
+
+
+def frame_of(run: Run, path: Path) -> DataFrame:
+    """A chunk's rows; they travel from here, so executors need not reach this machine's disk."""
+    return run.spark.createDataFrame(pq.read_table(path))
 
 
 def _next_file(names: Iterator[str]) -> dict[str, Any] | None:

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Whatever the zone of machine or cluster: days of an archive are days in UTC.
-_SETTINGS = {"spark.sql.session.timeZone": "UTC"}
+_SETTINGS = {
+    # Whatever the zone of machine or cluster: days of an archive are days in UTC.
+    "spark.sql.session.timeZone": "UTC",
+    # On a busy machine a Python worker may need more than the usual 15 seconds to start.
+    "spark.python.authenticate.socketTimeout": "2m",
+}
 
 
 @contextmanager

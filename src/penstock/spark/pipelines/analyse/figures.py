@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from penstock.spark.pipelines.moments import utc
 from penstock.spark.pipelines.report.model import (
     Bar,
     Bucket,
@@ -77,7 +78,7 @@ def period(facts: DataFrame) -> tuple[datetime, datetime] | None:
         "select min(coalesce(due_at, claimed_at, ended_at)) as first, max(ended_at) as last "
         f"from {VIEW}",
     ).collect()[0]
-    return None if row["last"] is None else (_utc(row["first"]), _utc(row["last"]))
+    return None if row["last"] is None else (utc(row["first"]), utc(row["last"]))
 
 
 def queues(rows: pa.Table) -> tuple[QueueFigures, ...]:
@@ -109,7 +110,7 @@ def buckets(facts: DataFrame, size: timedelta) -> tuple[Bucket, ...]:
     return tuple(
         Bucket(
             row["queue"],
-            _utc(row["at"]),
+            utc(row["at"]),
             row["done"],
             row["failures"],
             row["dead"],
@@ -135,7 +136,7 @@ def histogram(facts: DataFrame) -> tuple[Bar, ...]:
 def reasons(rows: pa.Table) -> tuple[Reason, ...]:
     found = sorted(rows.to_pylist(), key=lambda row: (-row["attempts"], row["error"]))
     return tuple(
-        Reason(row["queue"], row["error"], row["attempts"], row["messages"], _utc(row["last_at"]))
+        Reason(row["queue"], row["error"], row["attempts"], row["messages"], utc(row["last_at"]))
         for row in found
     )
 
@@ -161,10 +162,6 @@ def groups(rows: pa.Table, name: str) -> tuple[Group, ...]:
 
 def _percentiles(row: Any, name: str) -> Percentiles:
     return Percentiles(*(row[f"{name}_{share}"] for share in _SHARES))
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.spark.pipelines.analyse.figures import TABLES
-from penstock.spark.pipelines.lake import Format, delta
+from penstock.spark.pipelines.lake import Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Tables:
     def write(self, name: str, rows: pa.Table) -> None:
         """The whole table anew."""
         if self.format is Format.DELTA:
-            delta.replace(str(self.root / name), rows)
+            _replace(str(self.root / name), rows)
         else:
             _write_file(rows, self.root / name)
 
@@ -35,7 +35,7 @@ class Tables:
         """The rows of these days anew; those of other days stay."""
         if self.format is Format.DELTA:
             listed = ", ".join(f"'{day}'" for day in days)
-            delta.replace(str(self.root / name), rows, f"day in ({listed})")
+            _replace(str(self.root / name), rows, f"day in ({listed})")
             return
         for day in days:
             mine = rows.filter(pc.equal(rows["day"].cast(pa.string()), day))
@@ -44,6 +44,13 @@ class Tables:
 
     def locations(self) -> dict[str, str]:
         return {name: str(self.root / name) for name in ("attempts", *TABLES)}
+
+
+def _replace(location: str, rows: pa.Table, predicate: str | None = None) -> None:
+    # Workers import this module's package, and need no Delta.
+    from penstock.spark.pipelines.lake import delta  # noqa: PLC0415
+
+    delta.replace(location, rows, predicate)
 
 
 def _write_file(rows: pa.Table, folder: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from penstock.spark.pipelines import database, sink
 from penstock.spark.pipelines.chunks import Chunk, Ledger
 from penstock.spark.pipelines.errors import PipelineFailed
-from penstock.spark.pipelines.selection import Selection
+from penstock.spark.pipelines.selection import Selection, frame_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def move(
 
 def publish_file(run: Run, path: Path, app: str, number: int) -> None:
     """Publish a file of rows; what the database would refuse stops it with the reason."""
-    frame = run.spark.read.parquet(str(path))
+    frame = frame_of(run, path)
     topics = pq.read_table(path, columns=["topic"])["topic"].unique().to_pylist()
     database.ensure_topics(run.url, topics)
     checked = sink.check(frame)

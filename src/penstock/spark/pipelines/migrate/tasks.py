@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock.spark.pipelines.migrate.moving import move
+from penstock.spark.pipelines.moments import utc
 from penstock.spark.pipelines.origin import as_json, marked
 from penstock.spark.pipelines.run import Run, RunOptions, started
 
@@ -52,7 +53,7 @@ def _rows(run: Run, url: str, table: str, prefix: str) -> Iterator[dict[str, Any
 def _message(row: dict[str, Any], prefix: str, now: datetime) -> dict[str, Any]:
     """A task's priorities run from 0 to 40 with 20 as usual; a message's usual one is 0."""
     due = row["lease_until"] if row["status"] == "leased" else row["available_at"]
-    due = due.replace(tzinfo=UTC) if due is not None and due.tzinfo is None else due
+    due = None if due is None else utc(due)
     return {
         "source_id": row["id"],
         "topic": f"{prefix}{row['topic']}",
@@ -62,7 +63,7 @@ def _message(row: dict[str, Any], prefix: str, now: datetime) -> dict[str, Any]:
             row["meta"],
             original_id=row["id"],
             original_topic=f"mq_tasks:{row['topic']}",
-            original_published_at=row["created_at"].isoformat() if row["created_at"] else None,
+            original_published_at=utc(row["created_at"]).isoformat() if row["created_at"] else None,
             original_attempts=row["attempts"],
         ),
         "priority": row["priority"] - 20,

@@ -6,17 +6,17 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark.pipelines.report import plots
+from penstock.spark.pipelines.report import rows, times, volumes
+from penstock.spark.pipelines.report.axes import colour
 from penstock.spark.pipelines.report.scales import count, duration, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.spark.pipelines.report.model import Group, QueueFigures, Reason, Report
+    from penstock.spark.pipelines.report.model import Group, QueueFigures, Report
 
 # Nothing may be loaded or run, whatever a queue is called.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_MANY_ROWS = 15
 # With fewer spans than this a map of failures over time says nothing.
 _MAP_FROM = 6
 
@@ -126,12 +126,12 @@ def _card(report: Report, number: int, figures: QueueFigures) -> str:
     )
     listed = "".join(f'<div><dt>{n}</dt><dd class="{kind}">{v}</dd></div>' for n, v, kind in facts)
     return (
-        f'<div class="card"><h3><span class="chip {plots.colour(number)}"></span>'
+        f'<div class="card"><h3><span class="chip {colour(number)}"></span>'
         f"{escape(figures.queue)}</h3>"
         f'<div class="big">{figures.done:,}</div>'
         f'<div class="of">done, {count(round(rate, 1))} a second on average</div>'
-        f"{plots.spark(report, figures.queue, number)}"
-        f'<div style="margin-top:8px">{plots.outcomes(figures)}</div>'
+        f"{volumes.spark(report, figures.queue, number)}"
+        f'<div style="margin-top:8px">{volumes.outcomes(figures)}</div>'
         f"<dl>{listed}</dl></div>"
     )
 
@@ -140,7 +140,7 @@ def _throughput(report: Report) -> str:
     said = f"Messages done a second, in spans of {duration(report.bucket.total_seconds())}."
     if any(each.failures for each in report.buckets):
         said += " Failed attempts hang below the line, on a scale of their own."
-    return _section("Throughput", said, _legend(report) + plots.throughput(report))
+    return _section("Throughput", said, _legend(report) + volumes.throughput(report))
 
 
 def _distribution(report: Report) -> str:
@@ -150,13 +150,13 @@ def _distribution(report: Report) -> str:
         "From publishing (or the time it was due) to the ack. Each step of the axis is ten times "
         "the one before."
     )
-    return _section("How long messages took", said, plots.distribution(report))
+    return _section("How long messages took", said, times.distribution(report))
 
 
 def _latency(report: Report) -> str:
     shown = "".join(
-        f'<div><h3><span class="chip {plots.colour(n)}"></span>{escape(q.queue)}</h3>'
-        f"{plots.latency(report, q.queue, n)}</div>"
+        f'<div><h3><span class="chip {colour(n)}"></span>{escape(q.queue)}</h3>'
+        f"{times.latency(report, q.queue, n)}</div>"
         for n, q in enumerate(report.queues)
         if q.end_to_end.p50 is not None
     )
@@ -172,7 +172,7 @@ def _wait_and_work(report: Report) -> str:
         '<li><span class="chip work"></span>in its hands</li></ul>'
     )
     said = "A queue that waits needs more consumers; one that works long needs faster handlers."
-    return _section("Where the time goes", said, legend + plots.wait_and_work(report))
+    return _section("Where the time goes", said, legend + times.wait_and_work(report))
 
 
 def _failures(report: Report) -> str:
@@ -182,81 +182,22 @@ def _failures(report: Report) -> str:
     total = sum(q.failures for q in report.queues)
     said = f"{count(total)} failed attempts, {count(dead)} dead letters; frequent reasons first."
     moments = {each.at for each in report.buckets}
-    shown = plots.heat(report) if len(moments) >= _MAP_FROM else ""
-    return _section("Failures", said, f"{shown}{_reasons(report.reasons, report)}")
+    shown = volumes.heat(report) if len(moments) >= _MAP_FROM else ""
+    return _section("Failures", said, f"{shown}{rows.reasons(report.reasons, report)}")
 
 
-def _reasons(reasons: Sequence[Reason], report: Report) -> str:
-    most = max(each.count for each in reasons)
-    rows = [
-        f"<tr><td><code>{escape(each.error)}</code></td>"
-        f"<td>{_queue(each.queue, report)}</td>"
-        f'<td class="n">{count(each.count)}</td>{_bar(each.count, most, "bad")}'
-        f'<td class="n">{count(each.messages)}</td>'
-        f'<td class="n">{each.last_at:%-d %b %H:%M:%S}</td></tr>'
-        for each in reasons[:_MANY_ROWS]
-    ]
-    head = (
-        '<th>reason</th><th>queue</th><th class="n">attempts</th><th></th>'
-        '<th class="n">messages</th><th class="n">last</th>'
-    )
-    return _table(head, rows, len(reasons))
-
-
-def _groups(title: str, word: str, groups: Sequence[Group], report: Report) -> str:
-    if not any(each.name for each in groups):
+def _groups(title: str, word: str, found: Sequence[Group], report: Report) -> str:
+    if not any(each.name for each in found):
         return ""
-    most = max(each.finished for each in groups)
-    rows = [
-        f"<tr><td>{_name(each.name)}</td><td>{_queue(each.queue, report)}</td>"
-        f'<td class="n">{count(each.finished)}</td>'
-        f"{_bar(each.finished, most, _colour_of(each.queue, report))}"
-        f'<td class="n">{duration(each.end_to_end.p50)}</td>'
-        f'<td class="n">{duration(each.end_to_end.p99)}</td>'
-        f'<td class="n">{count(each.failures)}</td><td class="n">{count(each.dead)}</td></tr>'
-        for each in groups[:_MANY_ROWS]
-    ]
-    head = (
-        f'<th>{word}</th><th>queue</th><th class="n">finished</th><th></th><th class="n">p50</th>'
-        '<th class="n">p99</th><th class="n">failed</th><th class="n">dead</th>'
-    )
     said = (
         "Those with dead letters first, then those with the most failed attempts, then the slowest."
     )
-    return _section(title, said, _table(head, rows, len(groups)))
-
-
-def _table(head: str, rows: list[str], found: int) -> str:
-    more = (
-        f'<p class="none">… and {found - len(rows)} more, in the tables below</p>'
-        if found > len(rows)
-        else ""
-    )
-    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<div class="scroll"><table>{table}</table></div>{more}'
-
-
-def _bar(part: float, whole: float, class_: str) -> str:
-    width = 100 * part / whole if whole else 0
-    return f'<td class="bar"><i class="{class_}" style="width:{width:.1f}%"></i></td>'
-
-
-def _name(name: str | None) -> str:
-    return '<span class="none">none</span>' if name is None else escape(name)
-
-
-def _queue(queue: str, report: Report) -> str:
-    return f'<span class="chip inline {_colour_of(queue, report)}"></span> {escape(queue)}'
-
-
-def _colour_of(queue: str, report: Report) -> str:
-    names = [each.queue for each in report.queues]
-    return plots.colour(names.index(queue)) if queue in names else "calm"
+    return _section(title, said, rows.groups(word, found, report))
 
 
 def _legend(report: Report) -> str:
     items = "".join(
-        f'<li><span class="chip {plots.colour(n)}"></span>{escape(q.queue)}</li>'
+        f'<li><span class="chip {colour(n)}"></span>{escape(q.queue)}</li>'
         for n, q in enumerate(report.queues)
     )
     return f'<ul class="legend">{items}</ul>'
