@@ -6,9 +6,13 @@ returns table (
     queue_name text, topic_name text, ordering text, paused_at timestamptz, waiting int, scheduled int, claimed int, dead int,
     oldest_waiting_at timestamptz, oldest_claimed_at timestamptz
 )
-language sql stable security definer
+language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
+#variable_conflict use_column
+begin
+    -- In PL/pgSQL, because its plan is kept: planning would cost more than running.
+    return query
     select q.name, t.name, q.ordering, q.paused_at, least(u.count + s.due + b.due, 10001)::int, least(s.later + b.later, 10001)::int,
         least(c.count, 10001)::int, d.count::int, least(u.oldest, s.oldest, b.oldest), c.oldest
     from penstock_data.queues q
@@ -30,6 +34,7 @@ as $$
         from (select c.message_ids, c.claimed_at from penstock_data.claims c where c.queue_id = q.id limit 10001) c) c
     cross join lateral (
         select count(*) from (select from penstock_data.dead_letters d where d.queue_id = q.id limit 10001) d) d
-    order by q.name
+    order by q.name;
+end
 $$;
 comment on function penstock.queue_overview() is 'Every queue at a glance; numbers are counted up to 10,001.';

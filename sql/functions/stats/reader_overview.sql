@@ -4,9 +4,13 @@ create or replace function penstock.reader_overview()
 returns table (
     reader_name text, topic_name text, created_at timestamptz, committed_at timestamptz, lag int, oldest_at timestamptz
 )
-language sql stable security definer
+language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
+#variable_conflict use_column
+begin
+    -- In PL/pgSQL, because its plan is kept: planning would cost more than running.
+    return query
     select r.name, t.name, r.created_at, p.committed_at, l.lag::int, l.oldest
     from penstock_data.readers r
     join penstock_data.topics t on t.id = r.topic_id
@@ -29,6 +33,7 @@ as $$
               and (not pg_visible_in_snapshot(m.xid, p.window_to)
                    or p.last_id is not null and not pg_visible_in_snapshot(m.xid, p.window_from) and m.id > p.last_id)
             limit 10001) m) l
-    order by r.name
+    order by r.name;
+end
 $$;
 comment on function penstock.reader_overview() is 'Every reader with its lag, counted up to 10,001.';

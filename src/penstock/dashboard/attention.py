@@ -69,8 +69,10 @@ def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Con
             Level.ALARM,
             "dead letters",
             queue.name,
-            f"{count(queue.dead)} used up their attempts",
-            "look at their errors, then requeue or delete them",
+            "1 message used up its attempts"
+            if queue.dead == 1
+            else f"{count(queue.dead)} messages used up their attempts",
+            "see the errors, then requeue or delete",
             queue_link(queue.name, state="dead"),
         )
     grown = samples.growth(queue.name, GROWTH_SECONDS)
@@ -90,7 +92,7 @@ def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Con
             Level.WARNING,
             "paused",
             queue.name,
-            f"gives out nothing since {ago(queue.paused_at, sample.at)}",
+            f"gives out nothing for {ago(queue.paused_at, sample.at)}",
             "resume it when the cause is mended",
             link,
         )

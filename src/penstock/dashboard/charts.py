@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.dashboard.words import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
 _PAD = 2.0
+_HOURS = 2 * 3600
+_DAYS = 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +127,18 @@ def chart(
         left,
         bottom,
         lines,
-        [Tick(x(at), at.strftime("%H:%M:%S")) for at in _some(times, 4)],
+        [Tick(x(at), at.strftime(_clock(reach))) for at in _moments(begin, end)] if times else [],
         [Tick(y(top * part), label(top * part)) for part in (0, 0.5, 1)],
     )
 
 
-def _some(times: Sequence[datetime], most: int) -> list[datetime]:
-    if len(times) < most:
-        return list(times)
-    return [times[round(index * (len(times) - 1) / most)] for index in range(most)]
+def _clock(seconds: float) -> str:
+    return "%H:%M:%S" if seconds < _HOURS else "%H:%M" if seconds < _DAYS else "%d %b %H:%M"
+
+
+def _moments(begin: float, end: float) -> list[datetime]:
+    """Four moments at even distances, the first included."""
+    return [datetime.fromtimestamp(begin + part * (end - begin) / 4, UTC) for part in range(4)]
 
 
 def _round_up(value: float) -> float:

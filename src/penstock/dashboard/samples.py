@@ -17,6 +17,7 @@ KEPT = 300
 """Samples in memory: ten minutes at one every two seconds."""
 _RATE_SECONDS = 10.0
 _LATENCY_SECONDS = 60.0
+_GAP_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,12 @@ class Samples:
         return self._ring[-1] if self._ring else None
 
     def flows(self, queue: str) -> list[tuple[datetime, Flow]]:
-        """A queue's samples, oldest first; those from before it existed are left out."""
-        return [(each.at, each.flows[queue]) for each in self._ring if queue in each.flows]
+        """A queue's samples since the last time that nobody watched for long, oldest first."""
+        found = [(each.at, each.flows[queue]) for each in self._ring if queue in each.flows]
+        for place in range(len(found) - 1, 0, -1):
+            if (found[place][0] - found[place - 1][0]).total_seconds() > _GAP_SECONDS:
+                return found[place:]
+        return found
 
     def rate(self, queue: str, what: str) -> float:
         """Messages per second over the last seconds, smoothed."""

@@ -25,8 +25,9 @@ _log = logging.getLogger("penstock.dashboard")
 
 EVERY = 2.0
 _SLOWLY = 6.0
-# Half a per cent of one core each: with the rest, two per cent are out of reach.
-_SHARE = 0.005
+# Of one core of the server, at most; together they stay below two per cent.
+_SHARE = 0.007
+_SLOW_SHARE = 0.003
 _STALE = 15.0
 """After this long without a look, what happened meanwhile is no longer counted: it may be much."""
 
@@ -51,7 +52,7 @@ class Watch:
         self._seconds = 0.0
         self._flow = Pace(every, _SHARE)
         self._depth = Pace(every, _SHARE)
-        self._slow = Pace(_SLOWLY, _SHARE)
+        self._slow = Pace(_SLOWLY, _SLOW_SHARE)
         self._activity: list[Activity] = []
         self._queues: list[QueueNow] = []
         self._consumers: list[Consumer] = []

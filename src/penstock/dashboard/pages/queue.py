@@ -13,16 +13,19 @@ from penstock.dashboard import calls
 from penstock.dashboard.charts import Chart, Series, chart
 from penstock.dashboard.desk import asked, desk
 from penstock.dashboard.desk import page as whole
+from penstock.dashboard.facts import Step
 from penstock.dashboard.pages.actions import deed_done
 from penstock.dashboard.words import rate, seconds
 from penstock.errors import PermissionDenied, UnknownQueue
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from starlette.requests import Request
     from starlette.responses import Response
 
     from penstock.dashboard.desk import Desk
-    from penstock.dashboard.facts import Found, Step
+    from penstock.dashboard.facts import Found
     from penstock.dashboard.samples import Flow, Sample
 
 STATES = ("waiting", "claimed", "scheduled", "dead")
@@ -77,7 +80,7 @@ async def page(request: Request) -> Response:
         after=asked(request, "after"),
         spans=list(SPANS),
         span=span,
-        history=_history_charts(steps),
+        history=_history_charts(_filled(steps, SPANS[span][1], sample.at)),
         did=await deed_done(request),
     )
 
@@ -106,7 +109,7 @@ def _live_charts(flows: list[tuple[Any, Flow]]) -> list[Chart]:
             "Waiting messages",
             times,
             [Series("waiting", "c1", [float(flow.waiting) for _, flow in flows])],
-            label=rate,
+            label="{:,.0f}".format,
         ),
         chart(
             "Messages per second",
@@ -133,7 +136,7 @@ def _history_charts(steps: list[Step]) -> list[Chart]:
                 Series("failed", "c3", [float(step.failed + step.expired) for step in steps]),
                 Series("dead", "c4", [float(step.dead) for step in steps]),
             ],
-            label=rate,
+            label="{:,.0f}".format,
         ),
         chart(
             "Work per message",
@@ -145,6 +148,15 @@ def _history_charts(steps: list[Step]) -> list[Chart]:
             label=seconds,
         ),
     ]
+
+
+def _filled(steps: list[Step], step: timedelta, now: datetime) -> list[Step]:
+    """The same with the steps in which nothing happened: a chart must not bridge them."""
+    if not steps:
+        return []
+    known = {each.at: each for each in steps}
+    moments = [steps[0].at + index * step for index in range((now - steps[0].at) // step + 1)]
+    return [known.get(at) or Step(at, 0, 0, 0, 0, 0, None, None) for at in moments]
 
 
 def _search(request: Request) -> tuple[dict[str, Any], str]:
