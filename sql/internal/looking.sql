@@ -3,7 +3,7 @@
 -- What a queue has not read yet, in the order in which it will, after the message p_after (0: from the head).  p_limit
 -- bounds the rows that are visited, so those that are no longer unread are told as well, with unread = false.
 create or replace function penstock_data.unread_some(p_queue_id bigint, p_after bigint, p_limit int)
-returns table (id bigint, published_at timestamptz, unread boolean)
+returns table (id bigint, published_at timestamptz, deliver_after timestamptz, unread boolean)
 language plpgsql stable rows 100 set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
@@ -28,7 +28,7 @@ begin
 
     if p_after = 0 then
         return query
-        select m.id, m.published_at, penstock_data.is_unread(v_queue, v_position, m)
+        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
         from (select distinct a.xid from unnest(v_apart) as a(xid)) a
         cross join lateral (
             select * from penstock_data.messages m
@@ -36,7 +36,7 @@ begin
             order by m.id limit p_limit) m
         limit p_limit;
         return query
-        select m.id, m.published_at, penstock_data.is_unread(v_queue, v_position, m)
+        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
         from penstock_data.messages m
         where m.segment > 0 and m.topic_id = v_queue.topic_id and m.flagged and m.xid >= v_flagged and m.xid <> all (v_apart)
         order by m.xid, m.id limit p_limit;
@@ -45,7 +45,7 @@ begin
     -- Queues that read a window by ids.
     if not v_queue.direct and v_position.last_id is not null then
         return query
-        select m.id, m.published_at, penstock_data.is_unread(v_queue, v_position, m)
+        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
         from penstock_data.messages m
         where m.segment > 0 and m.topic_id = v_queue.topic_id and m.id > greatest(v_position.last_id, p_after)
           and (not m.flagged or v_queue.ordering = 'fifo') and m.xid <> all (v_apart)
@@ -63,7 +63,7 @@ begin
     ) m
     order by m.xid desc, m.id desc limit 1;
     return query
-    select m.id, m.published_at, penstock_data.is_unread(v_queue, v_position, m)
+    select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
     from penstock_data.messages m
     where m.segment > 0 and m.topic_id = v_queue.topic_id
       and m.xid >= pg_snapshot_xmax(case when v_position.last_id is null then v_position.window_to else v_position.window_from end)

@@ -44,7 +44,7 @@ def test_overview_counts_what_the_exact_statistics_count(mq: Caller, ordering: s
     assert found.waiting + found.scheduled == exact.pending_count
     assert found.claimed == exact.processing_count >= 1
     assert found.dead == exact.dead_count == 1
-    assert found.scheduled == 1 or ordering == "standard"
+    assert found.scheduled == 1
     assert found.oldest_waiting_at is not None
     advance(mq.db, seconds=61)
     mq.consume("q", 1, token="later", vt=600)
@@ -247,8 +247,7 @@ def test_messages_are_found_by_state_and_by_what_they_carry(mq: Caller, ordering
     assert found("dead") == [plain]
     assert mq.rows("find_messages", "q", "dead")[0].last_error == "boom"
     assert found("dead", key="k") == []
-    if ordering != "fifo":
-        assert found("scheduled") == [later]
+    assert found("scheduled") == [later]
     advance(mq.db, seconds=61)
     assert found("scheduled") == []
 

@@ -64,19 +64,20 @@ begin
         end if;
         v_after := 0;
     end if;
-    if state = 'waiting' and page_size > 0 and v_visited is null then
+    if state in ('waiting', 'scheduled') and page_size > 0 and v_visited is null then
         return query
-        select 'u' || m.id, m.id, m.key, m.correlation_id, m.headers, m.priority, 0, m.published_at, null::timestamptz, null::text, null::text
-        from penstock_data.unread_some(v_queue_id, v_after, c_most) with ordinality as u(id, published_at, unread, rank)
+        select 'u' || m.id, m.id, m.key, m.correlation_id, m.headers, m.priority, 0, m.published_at, m.deliver_after, null::text, null::text
+        from penstock_data.unread_some(v_queue_id, v_after, c_most) with ordinality as u(id, published_at, deliver_after, unread, rank)
         cross join lateral (
             select * from penstock_data.messages m where m.topic_id = v_topic_id and m.id = u.id limit 1) m
-        where u.unread and penstock_data.is_sought(m, find_messages.key, find_messages.correlation_id, find_messages.headers)
+        where u.unread and coalesce(u.deliver_after <= v_now, true) = (find_messages.state = 'waiting')
+          and penstock_data.is_sought(m, find_messages.key, find_messages.correlation_id, find_messages.headers)
         order by u.rank limit page_size;
         get diagnostics v_found = row_count;
-        page_size := page_size - v_found;
-        if page_size > 0 then
+        -- Messages for later are looked for at the head only, where those are that no claim has seen.
+        if v_found < page_size and state = 'waiting' then
             select 'u' || (array_agg(u.id order by u.rank desc))[1] into v_visited
-            from penstock_data.unread_some(v_queue_id, v_after, c_most) with ordinality as u(id, published_at, unread, rank)
+            from penstock_data.unread_some(v_queue_id, v_after, c_most) with ordinality as u(id, published_at, deliver_after, unread, rank)
             having count(*) >= c_most;
         end if;
     elsif state = 'claimed' then

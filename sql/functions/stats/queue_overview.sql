@@ -13,13 +13,15 @@ as $$
 begin
     -- In PL/pgSQL, because its plan is kept: planning would cost more than running.
     return query
-    select q.name, t.name, q.ordering, q.paused_at, least(u.count + s.due + b.due, 10001)::int, least(s.later + b.later, 10001)::int,
+    select q.name, t.name, q.ordering, q.paused_at, least(u.due + s.due + b.due, 10001)::int, least(u.later + s.later + b.later, 10001)::int,
         least(c.count, 10001)::int, d.count::int, least(u.oldest, s.oldest, b.oldest), c.oldest
     from penstock_data.queues q
     join penstock_data.topics t on t.id = q.topic_id
     cross join (select penstock_data.clock() as now) clock
     cross join lateral (
-        select count(*), min(m.published_at) as oldest
+        select count(*) filter (where m.deliver_after > clock.now) as later,
+            count(*) filter (where m.deliver_after > clock.now is not true) as due,
+            min(coalesce(m.deliver_after, m.published_at)) filter (where m.deliver_after > clock.now is not true) as oldest
         from penstock_data.unread_some(q.id, 0, 10001) m where m.unread) u
     cross join lateral (
         select count(*) filter (where s.visible_at <= clock.now) as due, count(*) filter (where s.visible_at > clock.now) as later,

@@ -74,7 +74,7 @@ class Samples:
 
     def flows(self, queue: str) -> list[tuple[datetime, Flow]]:
         """A queue's samples since the last time that nobody watched for long, oldest first."""
-        found = [(each.at, each.flows[queue]) for each in self._ring if queue in each.flows]
+        found = self._all_flows(queue)
         for place in range(len(found) - 1, 0, -1):
             if (found[place][0] - found[place - 1][0]).total_seconds() > _GAP_SECONDS:
                 return found[place:]
@@ -105,7 +105,7 @@ class Samples:
 
     def growth(self, queue: str, seconds: float) -> tuple[int, int] | None:
         """How many waited so long ago and how many wait now; None when it is not known."""
-        flows = self.flows(queue)
+        flows = self._all_flows(queue)
         if not flows:
             return None
         now = flows[-1][0]
@@ -115,6 +115,9 @@ class Samples:
                 # Too young a beginning tells no trend.
                 return (flow.waiting, flows[-1][1].waiting) if age >= seconds / 2 else None
         return None
+
+    def _all_flows(self, queue: str) -> list[tuple[datetime, Flow]]:
+        return [(each.at, each.flows[queue]) for each in self._ring if queue in each.flows]
 
     def _last(self, seconds: float) -> list[Sample]:
         if not self._ring:

@@ -161,11 +161,12 @@ def _filled(steps: list[Step], step: timedelta, now: datetime) -> list[Step]:
 
 def _search(request: Request) -> tuple[dict[str, Any], str]:
     """What is sought, and what is wrong with it."""
-    by, text = asked(request, "by"), asked(request, "text").strip()
-    if not text:
+    by, text = asked(request, "by"), asked(request, "text")
+    if not text.strip():
         return {}, ""
     match by:
         case "id":
+            text = text.strip()
             is_id = text.isascii() and text.isdigit() and len(text) < 19  # noqa: PLR2004 - bigint
             return ({"id": text}, "") if is_id else ({}, "An id is a whole number.")
         case "key":
@@ -173,7 +174,7 @@ def _search(request: Request) -> tuple[dict[str, Any], str]:
         case "correlation":
             return {"correlation_id": text}, ""
         case "header":
-            return _header(text)
+            return _header(text.strip())
         case _:
             return {}, "Choose what to search by."
 
