@@ -102,6 +102,15 @@ def test_samples_before_a_long_absence_are_not_joined_to_those_after() -> None:
     assert len(ring.flows("q")) == 3
 
 
+def test_a_worker_between_two_claims_is_still_there() -> None:
+    ring = Samples()
+    consumer = Consumer("q", "w", 1, [1], NOW, NOW, None)
+    ring.add(sample(at=NOW - timedelta(seconds=40), consumers=[replace(consumer, token="gone")]))
+    ring.add(sample(at=NOW - timedelta(seconds=4), consumers=[consumer]))
+    ring.add(sample(consumers=[replace(consumer, token="other")]))
+    assert [(each.token, each.claimed) for each in ring.consumers()] == [("other", 1), ("w", 0)]
+
+
 def test_percentiles_are_values_that_were_seen() -> None:
     found = percentiles(float(value) for value in range(1, 101))
     assert found is not None
@@ -151,7 +160,7 @@ def test_the_picture_joins_topics_queues_and_consumers() -> None:
     assert {(box.kind, box.detail) for box in drawn.boxes} == {
         ("topic", "0/s published"),
         ("queue", "3 waiting"),
-        ("consumers", "1 busy, 0 waiting"),
+        ("consumers", "1 busy, 0 idle"),
     }
     assert len(drawn.edges) == 2
     many = {f"q{n}": replace(QUEUE, name=f"q{n}") for n in range(MOST_QUEUES + 5)}

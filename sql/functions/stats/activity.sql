@@ -42,8 +42,8 @@ begin
             coalesce(sum(cardinality(r.message_ids)) filter (where r.outcome = 'expired'), 0)::bigint as expired,
             coalesce(sum(cardinality(r.message_ids)) filter (where r.outcome = 'dead'), 0)::bigint as dead,
             coalesce(sum(cardinality(r.message_ids)) filter (where r.outcome = 'lapsed'), 0)::bigint as lapsed,
-            (array_agg(r.message_ids[1]) filter (where r.outcome = 'acked' and r.attempts is null))[:c_samples] as firsts,
-            (array_agg(r.claimed_at) filter (where r.outcome = 'acked' and r.attempts is null))[:c_samples] as starts,
+            (array_agg(r.message_ids[1]) filter (where r.outcome = 'acked' and coalesce(r.attempts[1], 1) = 1))[:c_samples] as firsts,
+            (array_agg(r.claimed_at) filter (where r.outcome = 'acked' and coalesce(r.attempts[1], 1) = 1))[:c_samples] as starts,
             coalesce((array_agg(extract(epoch from r.ended_at - r.claimed_at)::real) filter (where r.outcome = 'acked'))[:c_samples], '{}') as works
         from penstock_data.receipts_between(q.id, v_from, v_to, c_receipts) r) r
     order by q.name;

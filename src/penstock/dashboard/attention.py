@@ -97,7 +97,7 @@ def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Con
             link,
         )
     elif queue.oldest_waiting_at is not None and sample.at - queue.oldest_waiting_at > OLD_HEAD:
-        nobody = not any(each.queue == queue.name for each in sample.consumers)
+        nobody = not any(each.queue == queue.name for each in samples.consumers())
         yield Concern(
             Level.WARNING,
             "old head",

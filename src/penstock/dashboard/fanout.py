@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.dashboard.words import count, rate
 
 if TYPE_CHECKING:
-    from penstock.dashboard.facts import QueueNow
+    from penstock.dashboard.facts import Consumer, QueueNow
     from penstock.dashboard.samples import Sample, Samples
 
 MOST_QUEUES = 40
@@ -53,6 +53,7 @@ class Picture:
 
 def picture(sample: Sample, samples: Samples) -> Picture:
     """Topics on the left, their queues beside them, who consumes on the right."""
+    consumers = samples.consumers()
     queues = sorted(sample.queues.values(), key=lambda each: (each.topic, each.name))
     shown = queues[:MOST_QUEUES]
     boxes: list[Box] = []
@@ -63,7 +64,7 @@ def picture(sample: Sample, samples: Samples) -> Picture:
         box = Box("queue", queue.name, _short(queue.name), _queue_detail(queue), _COLUMNS[1], y)
         boxes.append(box)
         by_topic.setdefault(queue.topic, []).append(box)
-        people = _people(sample, queue, y)
+        people = _people(consumers, queue, y)
         boxes.append(people)
         done = samples.rate(queue.name, "done")
         edges.append(_edge(box, people, done))
@@ -82,13 +83,13 @@ def _queue_detail(queue: QueueNow) -> str:
     return f"{paused}{count(queue.waiting)} waiting"
 
 
-def _people(sample: Sample, queue: QueueNow, y: float) -> Box:
-    mine = [each for each in sample.consumers if each.queue == queue.name]
+def _people(consumers: list[Consumer], queue: QueueNow, y: float) -> Box:
+    mine = [each for each in consumers if each.queue == queue.name]
     busy = sum(1 for each in mine if each.claimed)
     if not mine:
         return Box("nobody", queue.name, "nobody", "no claim, nobody waits", _COLUMNS[2], y)
     noun = "consumer" if len(mine) == 1 else "consumers"
-    detail = f"{busy} busy, {len(mine) - busy} waiting"
+    detail = f"{busy} busy, {len(mine) - busy} idle"
     return Box("consumers", queue.name, f"{len(mine)} {noun}", detail, _COLUMNS[2], y)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,6 +18,10 @@ KEPT = 300
 _RATE_SECONDS = 10.0
 _LATENCY_SECONDS = 60.0
 _GAP_SECONDS = 30.0
+_PRESENT_SECONDS = 30.0
+_IDLE: dict[str, Any] = dict.fromkeys(
+    ("message_ids", "oldest_claimed_at", "next_deadline", "waiting_until")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,8 @@ class Flow:
     """What a queue did in one sample, per second."""
 
     waiting: int = 0
+    is_known: bool = True
+    """False in a first sample: what came and went before it, nobody has counted."""
     came: float = 0.0
     done: float = 0.0
     failed: float = 0.0
@@ -79,6 +85,17 @@ class Samples:
             if (found[place][0] - found[place - 1][0]).total_seconds() > _GAP_SECONDS:
                 return found[place:]
         return found
+
+    def consumers(self) -> list[Consumer]:
+        """Who held or waited for messages in the last half minute.
+
+        A quick worker is between two claims most of the time, and is there all the same.
+        """
+        found: dict[tuple[str, str], Consumer] = {}
+        for each in self._last(_PRESENT_SECONDS):
+            gone = {place: replace(who, claimed=0, **_IDLE) for place, who in found.items()}
+            found = gone | {(who.queue, who.token): who for who in each.consumers}
+        return [found[place] for place in sorted(found)]
 
     def rate(self, queue: str, what: str) -> float:
         """Messages per second over the last seconds, smoothed."""
@@ -138,6 +155,7 @@ def flows_of(
         end = ends.get(queue.name)
         flows[queue.name] = Flow(
             waiting=queue.waiting,
+            is_known=seconds > 0,
             came=topics.get(queue.topic, 0.0),
             done=(end.acked or 0) / span if end else 0.0,
             failed=((end.failed or 0) + (end.expired or 0)) / span if end else 0.0,

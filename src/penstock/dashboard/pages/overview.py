@@ -72,5 +72,5 @@ def _row(queue: QueueNow, samples: Samples) -> Row:
         samples.latency(queue.name, "waits"),
         samples.latency(queue.name, "works"),
         spark(thinned([float(flow.waiting) for flow in flows])),
-        spark(thinned([flow.done for flow in flows])),
+        spark(thinned([flow.done for flow in flows if flow.is_known])),
     )

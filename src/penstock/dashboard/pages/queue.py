@@ -115,13 +115,19 @@ def _live_charts(flows: list[tuple[Any, Flow]]) -> list[Chart]:
             "Messages per second",
             times,
             [
-                Series("published", "c2", [flow.came for _, flow in flows]),
-                Series("done", "c1", [flow.done for _, flow in flows]),
-                Series("failed", "c3", [flow.failed + flow.dead for _, flow in flows]),
+                Series("published", "c2", [_if_known(flow, flow.came) for _, flow in flows]),
+                Series("done", "c1", [_if_known(flow, flow.done) for _, flow in flows]),
+                Series(
+                    "failed", "c3", [_if_known(flow, flow.failed + flow.dead) for _, flow in flows]
+                ),
             ],
             label=rate,
         ),
     ]
+
+
+def _if_known(flow: Flow, value: float) -> float | None:
+    return value if flow.is_known else None
 
 
 def _history_charts(steps: list[Step]) -> list[Chart]:

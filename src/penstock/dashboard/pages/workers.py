@@ -22,5 +22,6 @@ async def page(request: Request) -> Response:
 
 
 def regions(at: Desk, sample: Sample) -> str:
-    queues_without = sorted(set(sample.queues) - {each.queue for each in sample.consumers})
-    return at.html("_workers.html", now=sample.at, consumers=sample.consumers, idle=queues_without)
+    consumers = at.watch.samples.consumers()
+    idle = sorted(set(sample.queues) - {each.queue for each in consumers})
+    return at.html("_workers.html", now=sample.at, consumers=consumers, idle=idle)
