@@ -171,6 +171,8 @@ async def test_a_rebound_name_is_refused(operator: Visitor) -> None:
     for host, status in [
         ("evil.example", 403),
         ("evil.example:8710", 403),
+        ("[", 403),
+        ("", 403),
         ("127.0.0.1:8710", 200),
         ("[::1]:8710", 200),
         ("localhost", 200),

@@ -20,7 +20,7 @@ SESSIONS = "select count(*) from pg_stat_activity where application_name = 'pens
 
 def streams(visitor: Visitor, count: int, view: str = "overview") -> list[AsyncIterator[str]]:
     desk, rendered = visitor.app.state.desk, events._Rendered()
-    return [events._events(desk, rendered, view, "q") for _ in range(count)]
+    return [events._events(desk, rendered, view, "q", 0) for _ in range(count)]
 
 
 async def until_told(stream: AsyncIterator[str], words: str) -> str:
@@ -80,6 +80,13 @@ async def test_stopping_ends_every_stream(operator: Visitor) -> None:
         for stream in watching:
             async for _ in stream:
                 pass
+
+
+async def test_a_stream_ends_with_its_session(operator: Visitor) -> None:
+    desk = operator.app.state.desk
+    stream = events._events(desk, events._Rendered(), "overview", "", 1)
+    async with asyncio.timeout(60):
+        assert [event async for event in stream] == ["retry: 3000\n\n"]
 
 
 async def test_what_came_and_went_is_told_per_second(operator: Visitor, mq: Caller) -> None:

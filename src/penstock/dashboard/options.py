@@ -70,7 +70,10 @@ class Options:
             return host == urlsplit(self.public_url).netloc
         if not is_loopback(self.host):
             return True
-        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
         return name == self.host or is_loopback(name)
 
 

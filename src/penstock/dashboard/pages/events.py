@@ -6,11 +6,12 @@ Each new sample is rendered once per distinct page, however many browsers show i
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from penstock.dashboard.desk import asked, desk
+from penstock.dashboard.desk import asked, desk, session
 from penstock.dashboard.pages import overview, queue, readers, workers
 
 if TYPE_CHECKING:
@@ -62,17 +63,22 @@ async def stream(request: Request) -> Response:
     if not hasattr(request.app.state, "rendered"):
         request.app.state.rendered = _Rendered()
     return StreamingResponse(
-        _events(at, request.app.state.rendered, view, name),
+        _events(at, request.app.state.rendered, view, name, session(request).ends_at),
         media_type="text/event-stream",
         # Proxies must not collect what is meant to arrive now.
         headers={"X-Accel-Buffering": "no"},
     )
 
 
-async def _events(at: Desk, rendered: _Rendered, view: str, name: str) -> AsyncIterator[str]:
+async def _events(
+    at: Desk, rendered: _Rendered, view: str, name: str, ends_at: int
+) -> AsyncIterator[str]:
+    """Until the browser leaves, or its session ends (0: never)."""
     yield "retry: 3000\n\n"
     async with at.watch.watching():
         async for sample in at.watch.changes():
+            if ends_at and time.time() > ends_at:
+                return
             if sample is None:
                 yield _event("trouble", at.watch.problem or "")
             else:

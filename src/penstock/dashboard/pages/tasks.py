@@ -50,7 +50,10 @@ async def page(request: Request) -> Response:
 
 async def _shelf(dsn: str, status: Status | None) -> Shelf:
     name = _name(dsn)
-    store = open_store(dsn, StoreOptions(pool_size=1, retry_for=_PATIENCE))
+    try:
+        store = open_store(dsn, StoreOptions(pool_size=1, retry_for=_PATIENCE))
+    except (PenstockError, ImportError) as problem:
+        return Shelf(name, problem=str(problem))
     try:
         await store.open()
         return Shelf(
