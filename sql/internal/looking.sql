@@ -4,7 +4,11 @@
 -- bounds the rows that are visited, so those that are no longer unread are told as well, with unread = false.
 create or replace function penstock_data.unread_some(p_queue_id bigint, p_after bigint, p_limit int)
 returns table (id bigint, published_at timestamptz, deliver_after timestamptz, unread boolean)
-language plpgsql stable rows 100 set plan_cache_mode = force_generic_plan as $$
+language plpgsql stable rows 100
+set plan_cache_mode = force_generic_plan
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
 #variable_conflict use_column
 declare
     c_last     constant xid8 := '18446744073709551615';
@@ -78,7 +82,8 @@ create or replace function penstock_data.receipts_between(p_queue_id bigint, p_f
 returns setof penstock_data.receipts
 language sql stable rows 100 as $$
     (select r.* from unnest(penstock_data.late_xids(p_from, p_to)) as late(xid)
-    join penstock_data.receipts r on r.queue_id = p_queue_id and r.xid = late.xid
+    cross join lateral (
+        select * from penstock_data.receipts r where r.queue_id = p_queue_id and r.xid = late.xid order by r.xid limit p_limit) r
     limit p_limit)
     union all
     (select r.* from penstock_data.receipts r
@@ -94,14 +99,16 @@ language sql stable as $$
     select (
         select count(*) from (
             select from unnest(penstock_data.late_xids(p_from, p_to)) as late(xid)
-            join penstock_data.messages m on m.segment > 0 and m.topic_id = p_topic_id and m.xid = late.xid
+            cross join lateral (
+                select from penstock_data.messages m
+                where m.segment > 0 and m.topic_id = p_topic_id and m.xid = late.xid order by m.id limit p_limit) m
             limit p_limit) late
     ) + (
         select count(*) from (
             select from penstock_data.messages m
             where m.segment > 0 and m.topic_id = p_topic_id and m.xid >= pg_snapshot_xmax(p_from) and m.xid < pg_snapshot_xmax(p_to)
               and m.xid <> all (penstock_data.open_xids(p_to))
-            limit p_limit) plain)
+            order by m.xid, m.id limit p_limit) plain)
 $$;
 
 -- Which queues, readers and topics still need a closed segment of the log.  Index probes only, as in is_read.

@@ -8,10 +8,13 @@ returns table (
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 begin
-    -- In PL/pgSQL, because its plan is kept: planning would cost more than running.
+    -- In PL/pgSQL, because its plan is kept: planning would cost more than running.  Each walk goes along an index, or a
+    -- plan made for an empty table would read through the rows of all other queues first.
     return query
     select q.name, t.name, q.ordering, q.paused_at, least(u.due + s.due + b.due, 10001)::int, least(u.later + s.later + b.later, 10001)::int,
         least(c.count, 10001)::int, d.count::int, least(u.oldest, s.oldest, b.oldest), c.oldest
@@ -26,16 +29,16 @@ begin
     cross join lateral (
         select count(*) filter (where s.visible_at <= clock.now) as due, count(*) filter (where s.visible_at > clock.now) as later,
             min(s.visible_at) filter (where s.visible_at <= clock.now) as oldest
-        from (select s.visible_at from penstock_data.scheduled s where s.queue_id = q.id limit 10001) s) s
+        from (select s.visible_at from penstock_data.scheduled s where s.queue_id = q.id order by s.message_id limit 10001) s) s
     cross join lateral (
         select count(*) filter (where b.visible_at <= clock.now) as due, count(*) filter (where b.visible_at > clock.now) as later,
             min(b.visible_at) filter (where b.visible_at <= clock.now) as oldest
-        from (select b.visible_at from penstock_data.backlog b where b.queue_id = q.id and not b.held limit 10001) b) b
+        from (select b.visible_at from penstock_data.backlog b where b.queue_id = q.id and not b.held order by b.lane, b.rank limit 10001) b) b
     cross join lateral (
         select coalesce(sum(cardinality(c.message_ids)), 0) as count, min(c.claimed_at) as oldest
-        from (select c.message_ids, c.claimed_at from penstock_data.claims c where c.queue_id = q.id limit 10001) c) c
+        from (select c.message_ids, c.claimed_at from penstock_data.claims c where c.queue_id = q.id order by c.token, c.first_id limit 10001) c) c
     cross join lateral (
-        select count(*) from (select from penstock_data.dead_letters d where d.queue_id = q.id limit 10001) d) d
+        select count(*) from (select from penstock_data.dead_letters d where d.queue_id = q.id order by d.message_id limit 10001) d) d
     order by q.name;
 end
 $$;
