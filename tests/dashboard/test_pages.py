@@ -130,10 +130,12 @@ async def test_other_pages_show_what_they_are_for(
     mq.consume("q", token="worker-7")
     key = "schedule:nightly:2026-01-01T00:00:00+00:00"
     mq.publish("t", dedupe_key=key, dedupe_window="2 days")
+    mq.query("select penstock.open_stream('revenue group', array(select id from penstock.topics))")
     operator.app.state.desk.watch._slow.hurry()
     for path, words in [
         ("/workers", "worker-7"),
         ("/readers", "spark stream"),
+        ("/readers", "revenue group"),
         ("/schedules", "nightly"),
     ]:
         operator.app.state.desk.watch.hurry()

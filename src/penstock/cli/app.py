@@ -11,25 +11,6 @@ import typer
 import penstock
 from penstock.cli.common import Common, DsnOption, JsonOption
 from penstock.cli.lazily import Entry, LazyGroup
-from penstock.cli import (
-    dashboard,
-    demo,
-    dlq,
-    doctor,
-    init,
-    maintain,
-    message,
-    output,
-    queue,
-    sqs,
-    sqs_key,
-    task,
-    topic,
-    worker,
-)
-from penstock.cli.advice import explain
-from penstock.cli.command import Common, DsnOption, JsonOption
-from penstock.errors import PenstockError
 
 FAILED = 1
 
@@ -56,6 +37,7 @@ class Root(LazyGroup):
             "sqs",
             "Serve Amazon SQS's protocols: any SQS client works with the queues of this database.",
         ),
+        Entry("dashboard", "Show every queue in a browser, live, and let operators act."),
         Entry(
             "demo",
             "Publish an order stream to three queues and show what becomes of it, "
@@ -107,12 +89,6 @@ def root(
 ) -> None:
     """A message queue that lives in PostgreSQL."""
     context.obj = Common(dsn, json)
-
-
-for noun in (topic, queue, message, dlq, task, sqs_key):
-    app.add_typer(noun.app)
-for verb in (init, doctor, maintain, worker, sqs, dashboard, demo):
-    verb.register(app)
 
 
 def main() -> NoReturn:

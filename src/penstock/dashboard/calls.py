@@ -19,6 +19,7 @@ from penstock.dashboard.facts import (
     Schedule,
     Segment,
     Step,
+    Stream,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +72,14 @@ def reader_overview() -> Call[list[Reader]]:
         "from penstock.reader_overview()",
         (),
         many(lambda row: Reader(*row)),
+    )
+
+
+def list_streams() -> Call[list[Stream]]:
+    return Call(
+        "select name, entity, readers, created_at, committed_at from penstock.list_streams()",
+        (),
+        many(lambda row: Stream(*row)),
     )
 
 

@@ -83,6 +83,17 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
+class Stream:
+    """A Spark stream; its lag is that of its readers."""
+
+    name: str
+    entity: str
+    readers: list[str]
+    created_at: datetime
+    committed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     kind: str
     number: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.dashboard import calls
 from penstock.dashboard.desk import desk
 from penstock.dashboard.desk import page as whole
 
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
 async def page(request: Request) -> Response:
     at = desk(request)
     sample = await at.watch.current()
-    return whole(request, "live.html", title="Readers", live="readers", inner=regions(at, sample))
+    return whole(
+        request,
+        "readers.html",
+        live="readers",
+        inner=regions(at, sample),
+        now=sample.at,
+        streams=await at.database.look(calls.list_streams()),
+    )
 
 
 def regions(at: Desk, sample: Sample) -> str:
