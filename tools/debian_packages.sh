@@ -9,7 +9,7 @@
 set -u
 
 # package and the program that shows it is there
-WANTED="pgbouncer:pgbouncer mariadb-server:mariadbd"
+WANTED="pgbouncer:pgbouncer mariadb-server:mariadbd chromium:chromium"
 
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 

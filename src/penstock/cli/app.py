@@ -37,6 +37,7 @@ class Root(LazyGroup):
             "sqs",
             "Serve Amazon SQS's protocols: any SQS client works with the queues of this database.",
         ),
+        Entry("dashboard", "Show every queue in a browser, live, and let operators act."),
         Entry(
             "demo",
             "Publish an order stream to three queues and show what becomes of it, "

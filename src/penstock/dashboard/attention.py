@@ -1,0 +1,155 @@
+"""What needs attention, worst first: rules on what was seen.  No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from penstock.dashboard.words import ago, count, rate, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.dashboard.facts import Holder, QueueNow, Reader
+    from penstock.dashboard.samples import Sample, Samples
+
+OLD_HEAD = timedelta(minutes=5)
+OLD_CLAIM = timedelta(hours=1)
+GROWTH_SECONDS = 60.0
+GROWTH_LEAST = 100
+GROWTH_FACTOR = 1.2
+LONG_TRANSACTION = timedelta(minutes=5)
+LAZY_READER = timedelta(minutes=10)
+
+
+class Level(IntEnum):
+    """How much it matters."""
+
+    NOTE = 1
+    WARNING = 2
+    ALARM = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """One thing that somebody should look at, and what to do about it."""
+
+    level: Level
+    kind: str
+    name: str
+    what: str
+    advice: str
+    link: str
+
+
+def concerns(sample: Sample, samples: Samples) -> list[Concern]:
+    found = [
+        concern for queue in sample.queues.values() for concern in _of_queue(queue, sample, samples)
+    ]
+    found += [concern for holder in sample.holders for concern in _of_holder(holder, sample)]
+    found += [concern for reader in sample.readers for concern in _of_reader(reader, sample)]
+    return sorted(found, key=lambda each: (-each.level, each.kind, each.name))
+
+
+def queue_link(name: str, **more: str) -> str:
+    return f"/queue?{urlencode({'name': name, **more})}"
+
+
+def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Concern]:
+    link = queue_link(queue.name)
+    if queue.dead:
+        yield Concern(
+            Level.ALARM,
+            "dead letters",
+            queue.name,
+            "1 message used up its attempts"
+            if queue.dead == 1
+            else f"{count(queue.dead)} messages used up their attempts",
+            "see the errors, then requeue or delete",
+            queue_link(queue.name, state="dead"),
+        )
+    grown = samples.growth(queue.name, GROWTH_SECONDS)
+    if grown is not None and _grows(*grown):
+        came, done = samples.rate(queue.name, "came"), samples.rate(queue.name, "done")
+        yield Concern(
+            Level.ALARM,
+            "growing backlog",
+            queue.name,
+            f"{count(grown[0])} → {count(grown[1])} in a minute: {rate(came)}/s come, "
+            f"{rate(done)}/s are done",
+            "add workers, or see what slows them down",
+            link,
+        )
+    if queue.paused_at is not None:
+        yield Concern(
+            Level.WARNING,
+            "paused",
+            queue.name,
+            f"gives out nothing for {ago(queue.paused_at, sample.at)}",
+            "resume it when the cause is mended",
+            link,
+        )
+    elif queue.oldest_waiting_at is not None and sample.at - queue.oldest_waiting_at > OLD_HEAD:
+        nobody = not any(each.queue == queue.name for each in samples.consumers())
+        yield Concern(
+            Level.WARNING,
+            "old head",
+            queue.name,
+            f"the first message waits for {ago(queue.oldest_waiting_at, sample.at)}"
+            + (", and nobody consumes" if nobody else ""),
+            "start a worker" if nobody else "add workers, or see what slows them down",
+            link,
+        )
+    if queue.oldest_claimed_at is not None and sample.at - queue.oldest_claimed_at > OLD_CLAIM:
+        yield Concern(
+            Level.NOTE,
+            "long claim",
+            queue.name,
+            f"one is held for {ago(queue.oldest_claimed_at, sample.at)}",
+            "see who holds it, and whether they are alive",
+            "/workers",
+        )
+
+
+def _grows(before: int, now: int) -> bool:
+    return now - before >= GROWTH_LEAST and now > before * GROWTH_FACTOR
+
+
+def _of_holder(holder: Holder, sample: Sample) -> Iterator[Concern]:
+    if holder.since is not None and sample.at - holder.since < LONG_TRANSACTION:
+        return
+    who = f"{holder.kind} of {holder.name}" if holder.kind == "transaction" else holder.name
+    since = f" for {span(sample.at - holder.since)}" if holder.since else ""
+    cure = (
+        f"end it: select pg_terminate_backend({holder.pid})"
+        if holder.kind == "transaction"
+        else "commit, roll back or drop it"
+    )
+    yield Concern(
+        Level.WARNING,
+        "pinned horizon",
+        who,
+        f"{holder.state or holder.kind}{since}: vacuum can't clean up behind it",
+        cure,
+        "/storage",
+    )
+
+
+def _of_reader(reader: Reader, sample: Sample) -> Iterator[Concern]:
+    if reader.oldest_at is None or sample.at - reader.oldest_at < LAZY_READER:
+        return
+    yield Concern(
+        Level.WARNING,
+        "reader holds the log",
+        reader.name,
+        f"{count(reader.lag)} behind, the first for {ago(reader.oldest_at, sample.at)}",
+        "let it go on, or delete it: the log is kept for it",
+        "/readers",
+    )

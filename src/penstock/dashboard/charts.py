@@ -1,0 +1,153 @@
+"""Charts as geometry: numbers in, coordinates out; the templates draw them as SVG."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.dashboard.words import NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_PAD = 2.0
+_HOURS = 2 * 3600
+_DAYS = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A line of a few dozen points without axes."""
+
+    width: int
+    height: int
+    line: str
+    area: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    name: str
+    style: str
+    """The CSS class that colours it."""
+    points: str
+    area: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    title: str
+    width: int
+    height: int
+    left: int
+    bottom: int
+    lines: list[Line]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+
+    @property
+    def summary(self) -> str:
+        """What the picture says, for those who can't see it."""
+        told = ", ".join(f"{line.name} now {line.last}" for line in self.lines)
+        return f"{self.title}: {told}" if told else f"{self.title}: nothing yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    name: str
+    style: str
+    values: Sequence[float | None]
+
+
+def spark(values: Sequence[float], width: int = 96, height: int = 24) -> Spark:
+    top = max(values, default=0) or 1
+    step = width / max(1, len(values) - 1)
+    points = [
+        (index * step, height - _PAD - value / top * (height - 2 * _PAD))
+        for index, value in enumerate(values)
+    ]
+    line = _points(points)
+    area = f"0,{height} {line} {points[-1][0]:.1f},{height}" if len(points) > 1 else ""
+    return Spark(width, height, line, area)
+
+
+def thinned(values: Sequence[float], most: int = 48) -> list[float]:
+    """As many values as a small picture can show; each is the largest of those it stands for."""
+    if len(values) <= most:
+        return list(values)
+    size = math.ceil(len(values) / most)
+    return [max(values[start : start + size]) for start in range(0, len(values), size)]
+
+
+def chart(
+    title: str,
+    times: Sequence[datetime],
+    series: Sequence[Series],
+    *,
+    label: Callable[[float], str],
+    width: int = 640,
+    height: int = 190,
+) -> Chart:
+    left, bottom, above = 52, 22, 10
+    known = [value for each in series for value in each.values if value is not None]
+    top = _round_up(max(known, default=0.0))
+    begin, end = (times[0].timestamp(), times[-1].timestamp()) if times else (0.0, 1.0)
+    reach = (end - begin) or 1.0
+
+    def x(moment: datetime) -> float:
+        return left + (moment.timestamp() - begin) / reach * (width - left - 4)
+
+    def y(value: float) -> float:
+        return above + (1 - value / top) * (height - bottom - above)
+
+    lines = []
+    for each in series:
+        pairs = zip(times, each.values, strict=True)
+        points = [(x(at), y(value)) for at, value in pairs if value is not None]
+        text = _points(points)
+        ground = height - bottom
+        area = f"{points[0][0]:.1f},{ground} {text} {points[-1][0]:.1f},{ground}" if points else ""
+        last = next((value for value in reversed(each.values) if value is not None), None)
+        lines.append(
+            Line(each.name, each.style, text, area, NOTHING if last is None else label(last))
+        )
+    return Chart(
+        title,
+        width,
+        height,
+        left,
+        bottom,
+        lines,
+        [Tick(x(at), at.strftime(_clock(reach))) for at in _moments(begin, end)] if times else [],
+        [Tick(y(top * part), label(top * part)) for part in (0, 0.5, 1)],
+    )
+
+
+def _clock(seconds: float) -> str:
+    return "%H:%M:%S" if seconds < _HOURS else "%H:%M" if seconds < _DAYS else "%d %b %H:%M"
+
+
+def _moments(begin: float, end: float) -> list[datetime]:
+    """Four moments at even distances, the first included."""
+    return [datetime.fromtimestamp(begin + part * (end - begin) / 4, UTC) for part in range(4)]
+
+
+def _round_up(value: float) -> float:
+    """The next number with one digit that people like: 1, 2, 5, 10, 20 …"""
+    if value <= 0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(step * unit for step in (1, 2, 5, 10) if step * unit >= value)
+
+
+def _points(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -1,0 +1,120 @@
+"""The dashboard's way to the database: one connection for all who look, one of its own per deed.
+
+Looking is done with the rights of `penstock_monitor` where the login may take them on.  Messages
+and deeds need the login's own rights, so what it lacks, nobody can see or do here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
+
+from penstock.errors import translated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from penstock.client.calls import Call
+
+T = TypeVar("T")
+
+_MONITOR = "penstock_monitor"
+_LOOK_SECONDS = 10
+_ACT_SECONDS = 300
+_CONNECT_SECONDS = 5
+
+
+class Database:
+    """Runs calls; `look` on the shared connection, `act` in a transaction of its own."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._shared: AsyncConnection[Any] | None = None
+        self._is_monitor = False
+        self._turn = asyncio.Lock()
+        self.name = ""
+
+    async def close(self) -> None:
+        if self._shared is not None:
+            await self._shared.close()
+            self._shared = None
+
+    async def look(self, call: Call[T], *, as_monitor: bool = True) -> T:
+        """The answer of one call that changes nothing."""
+        async with self.looking(as_monitor=as_monitor) as connection:
+            return await _run(connection, call)
+
+    @asynccontextmanager
+    async def looking(self, *, as_monitor: bool = True) -> AsyncIterator[AsyncConnection[Any]]:
+        """A read-only transaction on the shared connection; others wait until it ends."""
+        async with self._turn:
+            connection = await self._connected()
+            role = _MONITOR if as_monitor and self._is_monitor else None
+            try:
+                with translated():
+                    async with connection.transaction():
+                        await _prepare(connection, role, _LOOK_SECONDS, read_only=True)
+                        yield connection
+            finally:
+                if connection.broken:
+                    await self.close()
+
+    async def run(self, connection: AsyncConnection[Any], call: Call[T]) -> T:
+        return await _run(connection, call)
+
+    async def act(self, *calls: Call[Any]) -> list[Any]:
+        """Do all of them or none, with the login's own rights; purging may take its time."""
+        with translated():
+            async with await self._connect() as connection, connection.transaction():
+                await _prepare(connection, None, _ACT_SECONDS, read_only=False)
+                return [await _run(connection, call) for call in calls]
+
+    async def _connected(self) -> AsyncConnection[Any]:
+        if self._shared is None or self._shared.closed:
+            with translated():
+                self._shared = await self._connect()
+                self._is_monitor = await _may_monitor(self._shared)
+                self.name = self._shared.info.dbname
+        return self._shared
+
+    async def _connect(self) -> AsyncConnection[Any]:
+        return await AsyncConnection.connect(
+            self._dsn,
+            autocommit=True,
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="penstock dashboard",
+            # Prepared statements would not survive a pooler in transaction mode.
+            prepare_threshold=None,
+        )
+
+
+async def _run(connection: AsyncConnection[Any], call: Call[T]) -> T:
+    with translated():
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(call.sql, call.parameters)
+            return call.read(await cursor.fetchall())
+
+
+async def _prepare(
+    connection: AsyncConnection[Any], role: str | None, seconds: int, *, read_only: bool
+) -> None:
+    """For this transaction only, so that a pooler may give the connection to others after it."""
+    await connection.execute(
+        "select set_config('statement_timeout', %s, true), "
+        "set_config('transaction_read_only', %s, true), "
+        "set_config('role', coalesce(%s, current_setting('role')), true)",
+        (str(seconds * 1000), "on" if read_only else "off", role),
+    )
+
+
+async def _may_monitor(connection: AsyncConnection[Any]) -> bool:
+    with suppress(psycopg.Error):
+        async with connection.transaction():
+            await connection.execute("select set_config('role', %s, true)", (_MONITOR,))
+            return True
+    return False

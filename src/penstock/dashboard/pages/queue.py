@@ -1,0 +1,224 @@
+"""One queue: its charts, its messages by state, and a search among them."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from starlette.responses import RedirectResponse
+
+from penstock.dashboard import calls
+from penstock.dashboard.charts import Chart, Series, chart
+from penstock.dashboard.desk import asked, desk
+from penstock.dashboard.desk import page as whole
+from penstock.dashboard.facts import Step
+from penstock.dashboard.pages.actions import deed_done
+from penstock.dashboard.words import rate, seconds
+from penstock.errors import PermissionDenied, UnknownQueue
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from penstock.dashboard.desk import Desk
+    from penstock.dashboard.facts import Found
+    from penstock.dashboard.samples import Flow, Sample
+
+STATES = ("waiting", "claimed", "scheduled", "dead")
+PAGE_SIZE = 50
+# The spans that the history can be shown for, and how finely.
+SPANS = {
+    "1h": (timedelta(hours=1), timedelta(seconds=30)),
+    "6h": (timedelta(hours=6), timedelta(minutes=3)),
+    "24h": (timedelta(days=1), timedelta(minutes=10)),
+    "7d": (timedelta(days=7), timedelta(hours=1)),
+}
+
+
+async def page(request: Request) -> Response:
+    at, name = desk(request), asked(request, "name")
+    sample = await at.watch.current()
+    if name not in sample.queues:
+        at.watch.hurry()
+        sample = await at.watch.current()
+    if name not in sample.queues:
+        raise UnknownQueue(f"there is no queue {name!r}\nThe overview shows all queues.")
+    search, problem = _search(request)
+    if search.get("id"):
+        return RedirectResponse(_message_link(name, search["id"]), 303)
+    state = asked(request, "state", "waiting")
+    state = state if state in STATES else "waiting"
+    found: list[Found] = []
+    denied = ""
+    if not problem:
+        wanted = {"after": asked(request, "after"), **search}
+        found, denied = await _messages(at, name, state, wanted)
+    more = _next_place(found)
+    span = asked(request, "span", "1h")
+    span = span if span in SPANS else "1h"
+    steps = await at.database.look(calls.queue_history(name, *SPANS[span]))
+    return whole(
+        request,
+        "queue.html",
+        live="queue",
+        live_name=name,
+        inner=regions(at, sample, name),
+        name=name,
+        queue=sample.queues[name],
+        now=sample.at,
+        state=state,
+        states=STATES,
+        search={each: asked(request, each) for each in ("by", "text")},
+        problem=problem,
+        denied=denied,
+        messages=[each for each in found if each.id is not None],
+        more=more,
+        after=asked(request, "after"),
+        spans=list(SPANS),
+        span=span,
+        history=_history_charts(_filled(steps, SPANS[span][1], sample.at)),
+        did=await deed_done(request),
+    )
+
+
+def regions(at: Desk, sample: Sample, name: str) -> str:
+    """The numbers and the charts of the last minutes."""
+    queue, samples = sample.queues.get(name), at.watch.samples
+    return at.html(
+        "_queue.html",
+        now=sample.at,
+        name=name,
+        queue=queue,
+        came=samples.rate(name, "came"),
+        done=samples.rate(name, "done"),
+        failed=samples.rate(name, "failed"),
+        waits=samples.latency(name, "waits"),
+        works=samples.latency(name, "works"),
+        charts=_live_charts(samples.flows(name)),
+    )
+
+
+def _live_charts(flows: list[tuple[Any, Flow]]) -> list[Chart]:
+    times = [at for at, _ in flows]
+    return [
+        chart(
+            "Waiting messages",
+            times,
+            [Series("waiting", "c1", [float(flow.waiting) for _, flow in flows])],
+            label="{:,.0f}".format,
+        ),
+        chart(
+            "Messages per second",
+            times,
+            [
+                Series("published", "c2", [_if_known(flow, flow.came) for _, flow in flows]),
+                Series("done", "c1", [_if_known(flow, flow.done) for _, flow in flows]),
+                Series(
+                    "failed", "c3", [_if_known(flow, flow.failed + flow.dead) for _, flow in flows]
+                ),
+            ],
+            label=rate,
+        ),
+    ]
+
+
+def _if_known(flow: Flow, value: float) -> float | None:
+    return value if flow.is_known else None
+
+
+def _history_charts(steps: list[Step]) -> list[Chart]:
+    times = [step.at for step in steps]
+    return [
+        chart(
+            "Messages per step",
+            times,
+            [
+                Series("published", "c2", [float(step.published) for step in steps]),
+                Series("done", "c1", [float(step.acked) for step in steps]),
+                Series("failed", "c3", [float(step.failed + step.expired) for step in steps]),
+                Series("dead", "c4", [float(step.dead) for step in steps]),
+            ],
+            label="{:,.0f}".format,
+        ),
+        chart(
+            "Work per message",
+            times,
+            [
+                Series("median", "c1", [step.work_p50 for step in steps]),
+                Series("95 %", "c2", [step.work_p95 for step in steps]),
+            ],
+            label=seconds,
+        ),
+    ]
+
+
+def _filled(steps: list[Step], step: timedelta, now: datetime) -> list[Step]:
+    """The same with the steps in which nothing happened: a chart must not bridge them."""
+    if not steps:
+        return []
+    known = {each.at: each for each in steps}
+    moments = [steps[0].at + index * step for index in range((now - steps[0].at) // step + 1)]
+    return [known.get(at) or Step(at, 0, 0, 0, 0, 0, None, None) for at in moments]
+
+
+def _search(request: Request) -> tuple[dict[str, Any], str]:
+    """What is sought, and what is wrong with it."""
+    by, text = asked(request, "by"), asked(request, "text")
+    if not text.strip():
+        return {}, ""
+    match by:
+        case "id":
+            text = text.strip()
+            is_id = text.isascii() and text.isdigit() and len(text) < 19  # noqa: PLR2004 - bigint
+            return ({"id": text}, "") if is_id else ({}, "An id is a whole number.")
+        case "key":
+            return {"key": text}, ""
+        case "correlation":
+            return {"correlation_id": text}, ""
+        case "header":
+            return _header(text.strip())
+        case _:
+            return {}, "Choose what to search by."
+
+
+def _header(text: str) -> tuple[dict[str, Any], str]:
+    """`region=eu`, or JSON such as {"retries": 3}."""
+    if text.startswith("{"):
+        try:
+            wanted = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}, 'That is no JSON. Write region=eu or {"retries": 3}.'
+        return {"headers": wanted}, ""
+    name, equals, value = text.partition("=")
+    if not equals:
+        return {}, 'Write a header as region=eu, or as JSON: {"retries": 3}.'
+    return {"headers": {name.strip(): value.strip()}}, ""
+
+
+async def _messages(
+    at: Desk, name: str, state: str, wanted: dict[str, Any]
+) -> tuple[list[Found], str]:
+    """A page of messages, with the login's own rights; or why they can't be shown."""
+    call = calls.find_messages(name, state, limit=PAGE_SIZE + 1, **wanted)
+    try:
+        return await at.database.look(call, as_monitor=False), ""
+    except PermissionDenied as refused:
+        return [], refused.message
+
+
+def _next_place(found: list[Found]) -> str:
+    """Where the next page begins, if there is one."""
+    if found and found[-1].id is None:
+        return found[-1].place
+    if len(found) > PAGE_SIZE:
+        del found[PAGE_SIZE:]
+        return found[-1].place
+    return ""
+
+
+def _message_link(queue: str, message_id: str) -> str:
+    return f"/message?{urlencode({'queue': queue, 'id': message_id})}"

@@ -1,0 +1,87 @@
+"""Who is looking: tokens become signed cookies, and every form carries a proof of its session."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.dashboard.options import Options
+
+COOKIE = "penstock_session"
+_PARTS = 4
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who has logged in, until `ends_at` (seconds since 1970)."""
+
+    role: Role
+    ends_at: int
+    nonce: str
+
+    @property
+    def may_act(self) -> bool:
+        return self.role is Role.OPERATOR
+
+
+class Sessions:
+    """Signs sessions and reads them back.  Nothing is stored: a new token ends them all."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        both = f"{options.operator_token}\0{options.viewer_token}"
+        # Made of the tokens, so that fixed ones keep people logged in over a restart.
+        self._key = hashlib.sha256(f"penstock dashboard\0{both}".encode()).digest()
+
+    def log_in(self, token: str) -> Session | None:
+        """The session that a token opens; both are compared, so that time tells nothing."""
+        given = token.strip().encode()
+        is_operator = hmac.compare_digest(given, self._options.operator_token.encode())
+        is_viewer = hmac.compare_digest(given, self._options.viewer_token.encode())
+        if not is_operator and not is_viewer:
+            return None
+        return self._new(Role.OPERATOR if is_operator else Role.VIEWER)
+
+    def without_login(self) -> Session:
+        """What everybody has where no login is wanted; the same nonce, so forms stay valid."""
+        return Session(Role.OPERATOR, 0, "local")
+
+    def _new(self, role: Role) -> Session:
+        life = round(self._options.session_life.total_seconds())
+        return Session(role, int(time.time()) + life, secrets.token_urlsafe(16))
+
+    def sealed(self, session: Session) -> str:
+        words = f"{session.role}.{session.ends_at}.{session.nonce}"
+        return f"{words}.{self._sign('session', words)}"
+
+    def opened(self, cookie: str) -> Session | None:
+        """The session of a cookie, if we have signed it and it has not ended."""
+        parts = cookie.split(".")
+        if len(parts) != _PARTS:
+            return None
+        words, signature = ".".join(parts[:-1]), parts[-1]
+        if not hmac.compare_digest(signature.encode(), self._sign("session", words).encode()):
+            return None
+        found = Session(Role(parts[0]), int(parts[1]), parts[2])
+        return found if found.ends_at > time.time() else None
+
+    def form_token(self, session: Session) -> str:
+        """What a form must send back to prove that this session was shown it."""
+        return self._sign("form", session.nonce)
+
+    def is_form_of(self, session: Session, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.form_token(session).encode())
+
+    def _sign(self, purpose: str, words: str) -> str:
+        return hmac.new(self._key, f"{purpose}\0{words}".encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,182 @@
+"""One poller for every browser: it looks while somebody watches, and keeps what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from penstock.dashboard import calls
+from penstock.dashboard.pace import Pace
+from penstock.dashboard.samples import Sample, Samples, flows_of
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from psycopg import AsyncConnection
+
+    from penstock.dashboard.database import Database
+    from penstock.dashboard.facts import Activity, Consumer, Holder, QueueNow, Reader
+
+_log = logging.getLogger("penstock.dashboard")
+
+EVERY = 2.0
+_SLOWLY = 6.0
+# Of one core of the server, at most; together they stay below two per cent.
+_SHARE = 0.007
+_SLOW_SHARE = 0.003
+_STALE = 15.0
+"""After this long without a look, what happened meanwhile is no longer counted: it may be much."""
+
+
+class Watch:
+    """Looks at the database every two seconds while somebody watches, and tells all who do."""
+
+    def __init__(self, database: Database, every: float = EVERY) -> None:
+        self.samples = Samples()
+        self.problem: str | None = None
+        self._database = database
+        self._every = every
+        self._watchers = 0
+        self._task: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
+        self._changed = asyncio.Condition()
+        self._stopped = False
+        self._number = 0
+        self._looked_at = 0.0
+        self._counted_at = 0.0
+        self._snapshot: str | None = None
+        self._seconds = 0.0
+        self._flow = Pace(every, _SHARE)
+        self._depth = Pace(every, _SHARE)
+        self._slow = Pace(_SLOWLY, _SLOW_SHARE)
+        self._activity: list[Activity] = []
+        self._queues: list[QueueNow] = []
+        self._consumers: list[Consumer] = []
+        self._readers: list[Reader] = []
+        self._holders: list[Holder] = []
+
+    @property
+    def watchers(self) -> int:
+        return self._watchers
+
+    async def current(self) -> Sample:
+        """The newest sample; a new one when nobody has looked for a while."""
+        newest = self.samples.newest
+        if newest is None or time.monotonic() - self._looked_at > self._every:
+            await self._look()
+            newest = self.samples.newest
+        assert newest is not None
+        return newest
+
+    def hurry(self) -> None:
+        """What was counted has changed: count again at the next look."""
+        self._depth.hurry()
+        self._looked_at = 0.0
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """While the block runs, the database is looked at."""
+        self._watchers += 1
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._poll())
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+
+    async def changes(self) -> AsyncIterator[Sample | None]:
+        """Each new sample as it comes; None when the database can't be reached."""
+        seen = self._number
+        while await self._is_newer_than(seen):
+            seen = self._number
+            yield None if self.problem else self.samples.newest
+
+    async def _is_newer_than(self, seen: int) -> bool:
+        """Wait for the next sample; False when there will be none."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._stopped or self._number != seen)
+        return not self._stopped
+
+    async def stop(self) -> None:
+        """End every stream, so that the server can stop."""
+        self._stopped = True
+        async with self._changed:
+            self._changed.notify_all()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _poll(self) -> None:
+        while self._watchers and not self._stopped:
+            began = time.monotonic()
+            try:
+                await self._look()
+            except PenstockError as problem:
+                self.problem = str(problem).partition("\n")[0]
+                _log.warning("the database can't be looked at: %s", self.problem)
+                await self._tell()
+            await asyncio.sleep(max(0.1, self._every - (time.monotonic() - began)))
+
+    async def _look(self) -> None:
+        async with self._looking:
+            await self._take_sample()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._number += 1
+            self._changed.notify_all()
+
+    async def _take_sample(self) -> None:
+        async with self._database.looking() as connection:
+            now = await self._database.run(connection, calls.clock())
+            if self._depth.is_due():
+                self._queues = await self._timed(connection, self._depth, calls.queue_overview())
+            if self._flow.is_due():
+                await self._count(connection)
+            if self._slow.is_due():
+                await self._look_slowly(connection)
+        self._looked_at = time.monotonic()
+        flows, topics = flows_of(self._queues, self._activity, self._seconds)
+        self.problem = None
+        self.samples.add(
+            Sample(
+                number=self._number + 1,
+                at=now,
+                seconds=self._seconds,
+                queues={queue.name: queue for queue in self._queues},
+                flows=flows,
+                topics=topics,
+                consumers=self._consumers,
+                readers=self._readers,
+                holders=self._holders,
+            )
+        )
+
+    async def _count(self, connection: AsyncConnection[Any]) -> None:
+        """What happened since the last count; after a long absence, only from now on."""
+        now = time.monotonic()
+        since, self._seconds = self._snapshot, now - self._counted_at
+        if since is None or self._seconds > _STALE:
+            since, self._seconds = None, 0.0
+        self._activity = await self._timed(connection, self._flow, calls.activity(since))
+        self._counted_at = now
+        self._snapshot = self._activity[0].snapshot if self._activity else None
+
+    async def _look_slowly(self, connection: AsyncConnection[Any]) -> None:
+        began = time.monotonic()
+        self._consumers = await self._database.run(connection, calls.list_consumers())
+        self._readers = await self._database.run(connection, calls.reader_overview())
+        self._holders = await self._database.run(connection, calls.horizon_holders())
+        self._slow.took(time.monotonic() - began)
+
+    async def _timed(self, connection: AsyncConnection[Any], pace: Pace, call: Any) -> Any:
+        began = time.monotonic()
+        answer = await self._database.run(connection, call)
+        pace.took(time.monotonic() - began)
+        return answer
