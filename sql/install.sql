@@ -25,6 +25,8 @@ begin;
 \ir tables/readers.sql
 \ir tables/streams.sql
 \ir tables/writes.sql
+\ir tables/imports.sql
+\ir tables/audit.sql
 \ir tables/types.sql
 
 -- What earlier installations lack
@@ -73,6 +75,8 @@ begin;
 \ir internal/ack_claims.sql
 \ir internal/part_claims.sql
 \ir internal/make_fair.sql
+\ir internal/moving.sql
+\ir internal/looking.sql
 
 -- What people look at
 \ir views/views.sql
@@ -81,6 +85,7 @@ begin;
 \ir functions/topic/create_topic.sql
 \ir functions/topic/delete_topic.sql
 \ir functions/topic/list_topics.sql
+\ir functions/topic/browse_topic.sql
 \ir functions/topic/grant_topic.sql
 \ir functions/queue/create_queue.sql
 \ir functions/queue/delete_queue.sql
@@ -102,9 +107,13 @@ begin;
 \ir functions/message/release.sql
 \ir functions/message/extend.sql
 \ir functions/message/browse_messages.sql
+\ir functions/message/find_messages.sql
+\ir functions/message/inspect_message.sql
 \ir functions/dead_letter/list_dlq_messages.sql
 \ir functions/dead_letter/requeue_dlq_messages.sql
 \ir functions/dead_letter/purge_dlq.sql
+\ir functions/message/move_messages.sql
+\ir functions/message/import_progress.sql
 \ir functions/reader/create_reader.sql
 \ir functions/reader/read_window.sql
 \ir functions/reader/grant_reader.sql
@@ -125,12 +134,23 @@ begin;
 \ir functions/stats/message_state.sql
 \ir functions/stats/get_next_visible_time.sql
 \ir functions/stats/key_counts.sql
+\ir functions/stats/queue_overview.sql
+\ir functions/stats/activity.sql
+\ir functions/stats/queue_history.sql
+\ir functions/stats/list_consumers.sql
+\ir functions/stats/reader_overview.sql
+\ir functions/stats/segment_overview.sql
+\ir functions/stats/horizon_holders.sql
+\ir functions/stats/list_schedules.sql
 \ir functions/admin/version.sql
 \ir functions/admin/configure.sql
 \ir functions/admin/clock.sql
 \ir functions/admin/maintain.sql
 \ir functions/admin/rebase.sql
+\ir internal/checkup.sql
 \ir functions/admin/health.sql
+\ir functions/admin/record_action.sql
+\ir functions/admin/list_actions.sql
 
 -- The SQS door
 \ir sqs/tables/error_shapes.sql

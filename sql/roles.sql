@@ -24,15 +24,17 @@ do $$
 declare
     v_grants constant jsonb := '{
         "penstock_publisher": ["publish_message", "publish_messages", "create_stage", "publish_stage",
-            "open_part", "publish_part", "commit_write", "abort_write", "is_written", "check_publishing"],
+            "open_part", "publish_part", "commit_write", "abort_write", "is_written", "check_publishing",
+            "import_progress", "note_import"],
         "penstock_consumer": ["consume_message", "consume_messages_batch", "ack_message", "ack_messages", "nack_message",
             "nack_messages", "fail_messages", "bury_message", "release_message", "release_messages", "extend_message_vt",
-            "batch_extend_message_vt", "extend_queue_keep_alive", "get_next_visible_time", "message_state", "browse_messages",
+            "batch_extend_message_vt", "extend_queue_keep_alive", "get_next_visible_time", "message_state", "browse_messages", "find_messages", "inspect_message",
             "start_waiting", "queue_channel", "read_window", "commit_window", "maintain", "readable_topics", "readable_queues",
             "log_offset", "next_offset", "split_log", "next_receipts", "split_receipts", "check_kept", "open_stream", "commit_stream",
             "wait_for_log"],
         "penstock_monitor": ["list_topics", "list_queues", "list_readers", "list_streams", "queue_contents", "get_queue_statistics", "message_state", "health",
-            "configuration", "get_next_visible_time"]
+            "configuration", "get_next_visible_time", "queue_overview", "activity", "queue_history", "list_consumers",
+            "reader_overview", "segment_overview", "horizon_holders", "list_schedules", "list_actions"]
     }';
     v_role text;
     v_function regprocedure;

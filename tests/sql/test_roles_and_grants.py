@@ -31,6 +31,8 @@ PUBLISHER = {
     "abort_write",
     "is_written",
     "check_publishing",
+    "import_progress",
+    "note_import",
 }
 CONSUMER = {
     "consume_message",
@@ -49,6 +51,8 @@ CONSUMER = {
     "get_next_visible_time",
     "message_state",
     "browse_messages",
+    "find_messages",
+    "inspect_message",
     "start_waiting",
     "queue_channel",
     "read_window",
@@ -77,6 +81,15 @@ MONITOR = {
     "health",
     "configuration",
     "get_next_visible_time",
+    "queue_overview",
+    "activity",
+    "queue_history",
+    "list_consumers",
+    "reader_overview",
+    "segment_overview",
+    "horizon_holders",
+    "list_schedules",
+    "list_actions",
 }
 # These run with the caller's rights, or compute nothing from tables.
 INVOKERS = {"create_stage", "publish_stage", "schema_version"}
