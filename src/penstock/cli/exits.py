@@ -1,0 +1,12 @@
+"""What the exit code of a command says."""
+
+from __future__ import annotations
+
+MEANINGS = {
+    0: "Done. Ctrl-C ends `watch`, `tail` and `maintain --every` with it, because that is their end.",
+    1: "It could not be done, or what was looked for is not so: the database refused or is away, "
+    "`doctor` found something wrong, a token holds nothing, a message is not known, or the reader "
+    "of a pipe went away. Standard error says which, and what to do.",
+    2: "The command was not understood, or a value or a file can't be used. Nothing was changed.",
+    130: "Ended by Ctrl-C or SIGTERM before it was done; what can be gone on with says how.",
+}
