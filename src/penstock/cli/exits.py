@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MEANINGS = {
-    0: "Done. Ctrl-C ends `watch`, `tail` and `maintain --every` with it, because that is their end.",
+    0: "Done. `watch`, `tail` and `maintain --every` end with it on Ctrl-C: that is their end.",
     1: "It could not be done, or what was looked for is not so: the database refused or is away, "
     "`doctor` found something wrong, a token holds nothing, a message is not known, or the reader "
     "of a pipe went away. Standard error says which, and what to do.",

@@ -42,8 +42,8 @@ def export(
     if log and dead:
         raise typer.BadParameter("choose one of --log and --dead")
     source = _source(name, log=log, dead=dead)
-    _check_exists(session, source)
     state = sinks.State(source.kind, name, chosen(format_, output, "--output"), after or 0)
+    _check_exists(session, source)
     sink = sinks.opened(output, state, source.columns, resume=resume)
     try:
         _copy(session, source, sink)
@@ -51,6 +51,8 @@ def export(
         again = "--resume" if output not in (None, "-") else f"--after {sink.state.after}"
         session.output.note(f"stopped after {sink.state.rows} messages; go on with {again}")
         raise
+    finally:
+        sink.close()
     if output not in (None, "-"):
         facts = {"source": source.kind, "name": name, "exported": sink.state.rows, "file": output}
         session.output.done(facts, f"exported {sink.state.rows} messages to {output}")

@@ -46,6 +46,8 @@ class Sink(Protocol):
 
     def finish(self) -> None: ...
 
+    def close(self) -> None: ...
+
 
 def opened(path: str | None, state: State, columns: tuple[str, ...], *, resume: bool) -> Sink:
     """The sink for this path: new, or gone on with where the one before stopped."""
@@ -128,6 +130,9 @@ class Stream:
     def finish(self) -> None:
         """Nothing is left to do."""
 
+    def close(self) -> None:
+        """Standard output stays open."""
+
 
 class File:
     """JSON lines or CSV."""
@@ -149,8 +154,10 @@ class File:
         _save(self._note, self.state)
 
     def finish(self) -> None:
-        self._stream.close()
         self._note.unlink()
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 class Parts:
@@ -178,6 +185,9 @@ class Parts:
         if self._held or self.state.length == 0:
             self._flush()
         self._note.unlink()
+
+    def close(self) -> None:
+        """What is held was not promised by any state."""
 
     def _flush(self) -> None:
         import pyarrow as pa
