@@ -31,7 +31,7 @@ NOUNS = {
     "dlq": ["list", "show", "requeue", "purge"],
 }
 COMMANDS = [
-    *([verb] for verb in ("init", "doctor", "maintain", "worker", "demo")),
+    *([verb] for verb in ("init", "doctor", "maintain", "metrics", "worker", "demo")),
     *([noun] for noun in NOUNS),
     *([noun, verb] for noun, verbs in NOUNS.items() for verb in verbs),
 ]

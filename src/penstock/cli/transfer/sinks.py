@@ -111,7 +111,7 @@ def rendered(records: list[Record], columns: tuple[str, ...], state: State) -> s
 
 def _cell(name: str, value: Any) -> Any:
     """CSV knows text only: JSON where a column holds JSON, nothing for null."""
-    if value is None:
+    if value is None and name != "payload":
         return ""
     return json.dumps(plain(value), ensure_ascii=False) if name in AS_JSON else plain(value)
 
@@ -205,7 +205,7 @@ class Parts:
 
 
 def _parquet(name: str, value: Any) -> Any:
-    if value is not None and name in AS_JSON:
+    if name == "payload" or (value is not None and name in AS_JSON):
         return json.dumps(plain(value), ensure_ascii=False)
     return value if name in TIMES else plain(value)
 
