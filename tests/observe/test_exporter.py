@@ -7,7 +7,6 @@ import re
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 import yaml
 from opentelemetry.sdk.metrics import MeterProvider
@@ -22,6 +21,8 @@ from tests.acceptance.commandline import CommandLine
 from tests.docs.pages import ROOT, Page
 
 if TYPE_CHECKING:
+    import psycopg
+
     from tests.fixtures.databases import Database
 
 ALERTS = yaml.safe_load((ROOT / "ops/prometheus/alerts.yml").read_text())["groups"][0]["rules"]
