@@ -24,8 +24,8 @@ EVENTS = (
     + """# Events
 
 Every event that a process emits; `penstock.observe.subscribe` hears them all
-([observability](../guides/observability.md)). The fields named are set; the others are None. `count` is 1
-unless it says otherwise. Events carry no payload, no header and no error text.
+([observability](../guides/observability.md)). The fields named are set, the others are None;
+`count` is 1 unless it says otherwise. Events carry no payload, no header and no error text.
 
 | event | fields, and when | counted by |
 |---|---|---|
@@ -36,9 +36,10 @@ METRICS = (
     + """# Metrics
 
 Names and labels don't change within a major version. Those **of a process** come from
-`penstock.observe.metrics.start()` (or `otel.start()`, under the same names without `_total`) in each worker and
-publisher; those **of the database** from one [`penstock metrics`](cli.md#penstock-metrics). The gauges of a queue come from
-either: exact from `metrics.refresh()`, counted up to 10,001 of each kind from `penstock metrics`.
+`penstock.observe.metrics.start()` (or `otel.start()`, under the same names without `_total`) in
+each worker and publisher; those **of the database** from one
+[`penstock metrics`](cli.md#penstock-metrics). The gauges of a queue come from either: exact from
+`metrics.refresh()`, counted up to 10,001 of each kind from `penstock metrics`.
 
 | metric | kind | labels | what it says |
 |---|---|---|---|

@@ -34,18 +34,19 @@ PYTHON = (
     BANNER
     + """# Python
 
-Every public name, with the first sentence of its documentation; `help(penstock.Client.publish)` tells the
-rest. `penstock.sync` has the same clients without `await`. Guides: [the client](../guides/python-client.md),
-[workers](../guides/first-worker.md), [tasks](../guides/tasks.md), [testing](../guides/testing-your-handlers.md).
+Every public name, with the first sentence of its documentation; `help(penstock.Client.publish)`
+tells the rest. `penstock.sync` has the same clients without `await`. Guides:
+[the client](../guides/python-client.md), [workers](../guides/first-worker.md),
+[tasks](../guides/tasks.md), [testing](../guides/testing-your-handlers.md).
 """
 )
 ERRORS = (
     BANNER
     + """# Errors
 
-All of them are `penstock.PenstockError`, in `penstock.errors`. What the database refuses is an `EngineError` with
-`.code` (the SQLSTATE), `.message` and `.hint`. The codes with their causes and cures, as SQL sees them, stand in the
-[SQL reference](sql.md#errors).
+All of them are `penstock.PenstockError`, in `penstock.errors`. What the database refuses is an
+`EngineError` with `.code` (the SQLSTATE), `.message` and `.hint`. The codes with their causes and
+cures, as SQL sees them, stand in the [SQL reference](sql.md#errors).
 
 """
 )
@@ -70,7 +71,12 @@ def _python() -> str:
 
 
 def _public(module: Any) -> list[str]:
-    return [name for name in module.__all__ if not name.startswith("__")]
+    own = [
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__
+    ]
+    return [name for name in getattr(module, "__all__", own) if not name.startswith("_")]
 
 
 def _row(name: str, value: Any) -> str:
@@ -89,7 +95,7 @@ def _arguments(function: Any) -> list[str]:
     found = [
         each for each in inspect.signature(function).parameters.values() if each.name != "self"
     ]
-    names = [each.name for each in found if each.kind in {each.POSITIONAL_OR_KEYWORD}]
+    names = [each.name for each in found if each.kind is each.POSITIONAL_OR_KEYWORD]
     more = [f"{each.name}=" for each in found if each.kind is each.KEYWORD_ONLY]
     return [*names, *more]
 
@@ -99,7 +105,7 @@ def _first(value: Any) -> str:
     if not (inspect.isclass(value) or callable(value) or inspect.ismodule(value)):
         return "" if not isinstance(value, property) else _sentence(value.__doc__)
     if hasattr(value, "__supertype__"):
-        return f"A {value.__supertype__.__name__} that is an id of its own kind."
+        return f"An id, a kind of `{value.__supertype__.__name__}` of its own."
     return _sentence(value.__doc__)
 
 
