@@ -1,4 +1,4 @@
-"""One queue, two doors: what is sent through SQS is handled by a worker, and the other way round."""
+"""One queue, two doors: what SQS sends the client claims, and the other way round."""
 
 import asyncio
 import json

@@ -82,7 +82,8 @@ def test_every_exit_code_is_documented_and_no_other_is_used() -> None:
         for code in re.findall(r"^[A-Z_ =]+ = (\d+)$", path.read_text(), re.MULTILINE)
         if "Exit(" in path.read_text()
     }
-    assert used & set(range(3, 256)) <= {*MEANINGS, 200, 500}
+    assert 130 in used
+    assert {code for code in used if 2 < code < 256} <= MEANINGS.keys()
 
 
 def test_every_event_is_documented() -> None:
@@ -137,7 +138,7 @@ def test_figures_of_the_capacity_page_are_those_of_the_run() -> None:
     }
     for title, (scenario, figure) in rows.items():
         (one, hundred) = re.findall(
-            rf"^\| {re.escape(title)} \| ([\d.]+) \S+ \| ([\d.]+)", page, re.M
+            rf"^\| {re.escape(title)} \| ([\d.]+) \S+ \| ([\d.]+)", page, re.MULTILINE
         )[0]
         assert float(one) == pytest.approx(found[scenario, 1][figure], rel=0.01)
         assert float(hundred) == pytest.approx(found[scenario, 100][figure], rel=0.01)
