@@ -9,6 +9,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from tests.acceptance.commandline import PROGRAM, CommandLine
@@ -37,6 +38,11 @@ def test_a_paused_queue_gives_out_nothing_until_it_is_resumed(billing: CommandLi
     assert billing.ok("queue", "resume", "billing").out == "queue billing goes on\n"
     assert billing.ok("queue", "resume", "billing").out == "queue billing was not paused\n"
     assert len(billing.ok("message", "consume", "billing", "--json").lines) == 1
+    with psycopg.connect(billing.dsn or "") as db:
+        rows = db.execute("select action, target, actor from penstock.list_actions() order by id")
+        noted = rows.fetchall()
+    assert [row[:2] for row in noted] == [("pause", "billing"), *[("resume", "billing")] * 2]
+    assert "command line" in noted[0][2]
 
 
 def test_stats_count_one_queue_or_all(billing: CommandLine) -> None:

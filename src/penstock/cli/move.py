@@ -48,7 +48,7 @@ def move(
     queues = session.run(calls.list_queues())
     topic = _topic(session, queues, to)
     asked = _dead(queue, topic, message_ids or [], count) if dead else _waiting(queue, topic, count)
-    moved = _move_all(session, asked, topic, count)
+    moved = _move_all(session, queue, asked, topic, count)
     session.output.done(
         {"queue": queue, "topic": topic, "moved": moved}, f"moved {moved} to topic {topic}"
     )
@@ -56,12 +56,14 @@ def move(
         session.output.note(f"queue {queue} is paused and gives out nothing: resume it first")
 
 
-def _move_all(session: Session, calls_: Iterator[Call[int]], topic: str, total: int | None) -> int:
+def _move_all(
+    session: Session, queue: str, calls_: Iterator[Call[int]], topic: str, total: int | None
+) -> int:
     moved = 0
     with session.output.progress() as progress:
         task = progress.add_task(f"moving to {topic}", total=total)
         for call in calls_:
-            went = session.run(call)
+            went = session.act("move", queue, call, to=topic)
             moved += went
             progress.advance(task, went)
             if not went or moved == total:
