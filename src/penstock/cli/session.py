@@ -66,7 +66,7 @@ class Session(Opening):
         return run(self.connection, call)
 
     def act(self, action: str, target: str | None, call: Call[T], **detail: Any) -> T:
-        """Run a call that changes what others rely on, and remember who did it: both, or neither."""
+        """Run a call that changes what others rely on, and note who did it: both, or neither."""
         with self.connection.transaction():
             done = self.run(call)
             self.run(record_action(_person(), action, target, detail))
