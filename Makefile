@@ -10,7 +10,7 @@ JOBS   ?= 3
 PYTEST ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
-GENERATORS := tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/sqs_model.py tools/sqs_compatibility.py
+GENERATORS := tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/observe_reference.py tools/python_reference.py tools/sqs_model.py tools/sqs_compatibility.py
 CHECKED    := $(wildcard src bench tests tools examples)
 
 .DEFAULT_GOAL := help

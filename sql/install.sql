@@ -25,6 +25,7 @@ begin;
 \ir tables/readers.sql
 \ir tables/streams.sql
 \ir tables/writes.sql
+\ir tables/imports.sql
 \ir tables/audit.sql
 \ir tables/types.sql
 
@@ -74,6 +75,7 @@ begin;
 \ir internal/ack_claims.sql
 \ir internal/part_claims.sql
 \ir internal/make_fair.sql
+\ir internal/moving.sql
 \ir internal/looking.sql
 
 -- What people look at
@@ -83,6 +85,7 @@ begin;
 \ir functions/topic/create_topic.sql
 \ir functions/topic/delete_topic.sql
 \ir functions/topic/list_topics.sql
+\ir functions/topic/browse_topic.sql
 \ir functions/topic/grant_topic.sql
 \ir functions/queue/create_queue.sql
 \ir functions/queue/delete_queue.sql
@@ -109,6 +112,8 @@ begin;
 \ir functions/dead_letter/list_dlq_messages.sql
 \ir functions/dead_letter/requeue_dlq_messages.sql
 \ir functions/dead_letter/purge_dlq.sql
+\ir functions/message/move_messages.sql
+\ir functions/message/import_progress.sql
 \ir functions/reader/create_reader.sql
 \ir functions/reader/read_window.sql
 \ir functions/reader/grant_reader.sql
@@ -142,6 +147,7 @@ begin;
 \ir functions/admin/clock.sql
 \ir functions/admin/maintain.sql
 \ir functions/admin/rebase.sql
+\ir internal/checkup.sql
 \ir functions/admin/health.sql
 \ir functions/admin/record_action.sql
 \ir functions/admin/list_actions.sql

@@ -62,6 +62,10 @@ class CommandLine:
             env=self.environment(environ),
         )
 
+    @staticmethod
+    def lines_of(out: str) -> list[Any]:
+        return Ran(0, out, "").lines
+
     def environment(self, more: dict[str, str]) -> dict[str, str]:
         kept = {name: v for name, v in os.environ.items() if not name.startswith("PENSTOCK_")}
         named = {} if self.dsn is None else {"PENSTOCK_DSN": self.dsn}

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     from tests.fixtures.databases import Connect, Database
 
 NOUNS = {
-    "topic": ["create", "list", "delete"],
-    "queue": ["create", "list", "show", "delete", "purge", "keep-alive"],
-    "message": ["publish", "consume", "ack", "nack", "release", "extend", "browse", "state"],
+    "topic": ["create", "list", "delete", "tail"],
+    "queue": [
+        *("create", "list", "show", "delete", "purge", "keep-alive", "pause", "resume"),
+        *("stats", "watch"),
+    ],
+    "message": [
+        *("publish", "consume", "ack", "nack", "release", "extend", "browse", "peek", "state"),
+        *("show", "tail", "move", "export", "import"),
+    ],
     "dlq": ["list", "show", "requeue", "purge"],
 }
 COMMANDS = [
-    *([verb] for verb in ("init", "doctor", "maintain", "worker", "demo")),
+    *([verb] for verb in ("init", "doctor", "maintain", "metrics", "worker", "demo")),
     *([noun] for noun in NOUNS),
     *([noun, verb] for noun, verbs in NOUNS.items() for verb in verbs),
 ]

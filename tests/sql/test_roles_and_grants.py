@@ -31,6 +31,8 @@ PUBLISHER = {
     "abort_write",
     "is_written",
     "check_publishing",
+    "import_progress",
+    "note_import",
 }
 CONSUMER = {
     "consume_message",

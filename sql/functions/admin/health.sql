@@ -46,5 +46,12 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select 'roles', count(*) = 4, format('%s of 4 exist', count(*)),
         case when count(*) < 4 then 'a role with CREATEROLE must run sql/install.sql once more' end
     from pg_roles r where r.rolname in ('penstock_publisher', 'penstock_consumer', 'penstock_monitor', 'penstock_admin')
+    union all select * from penstock_data.check_settings()
+    union all select * from penstock_data.check_old_transactions('15 minutes')
+    union all select * from penstock_data.check_prepared_transactions('15 minutes')
+    union all select * from penstock_data.check_slots()
+    union all select * from penstock_data.check_wraparound(500000000)
+    union all select * from penstock_data.check_segments(16)
+    union all select * from penstock_data.check_indexes()
 $$;
 comment on function penstock.health() is 'Is everything well?  One row per check.';

@@ -32,6 +32,10 @@ class Root(LazyGroup):
             "maintain",
             "Do all housekeeping: expired claims, segments, exclusive queues, old history.",
         ),
+        Entry(
+            "metrics",
+            "Serve the state of every queue to Prometheus at /metrics, until Ctrl-C.",
+        ),
         Entry("worker", "Run a worker: its handlers and schedules, until SIGTERM or Ctrl-C."),
         Entry(
             "sqs",

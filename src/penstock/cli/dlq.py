@@ -13,6 +13,9 @@ from penstock.cli.session import Session
 from penstock.client import calls
 from penstock.errors import UnknownDeadLetter
 
+# The audit takes a short text, and has the number of them anyway.
+NOTED = 20
+
 app = typer.Typer(
     name="dlq",
     help="The dead letters: messages that used up their attempts.",
@@ -58,7 +61,12 @@ def show(session: Session, queue: QueueName, message_id: MessageNumber) -> None:
 @command(app, example="penstock dlq requeue billing 17 18")
 def requeue(session: Session, queue: QueueName, message_ids: SomeNumbers = None) -> None:
     """Give dead letters another life in their queue: all, or the named ones."""
-    count = session.run(calls.requeue_dead_letters(queue, message_ids or None))
+    count = session.act(
+        "requeue",
+        queue,
+        calls.requeue_dead_letters(queue, message_ids or None),
+        message_ids=(message_ids or [])[:NOTED],
+    )
     session.output.done({"queue": queue, "requeued": count}, f"put {count} back into queue {queue}")
 
 
@@ -69,7 +77,12 @@ def purge(
     """Drop dead letters for good: those of a queue, the named ones, or all there are."""
     what = _purged(queue, message_ids)
     session.confirm(f"Drop {what} for good?", yes=yes)
-    count = session.run(calls.purge_dead_letters(queue, message_ids or None))
+    count = session.act(
+        "purge dead letters",
+        queue,
+        calls.purge_dead_letters(queue, message_ids or None),
+        message_ids=(message_ids or [])[:NOTED],
+    )
     session.output.done({"queue": queue, "purged": count}, f"dropped {count} dead letters")
 
 

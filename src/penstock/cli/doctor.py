@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import typer
@@ -27,6 +27,7 @@ from penstock.tasks import Finding, StoreOptions, open_store
 ROLES = ("penstock_admin", "penstock_publisher", "penstock_consumer", "penstock_monitor")
 OLDEST_SERVER = 140000
 UNWELL = 1
+CLOCK_TOLERANCE = timedelta(seconds=5)
 
 
 def doctor(session: Session | TaskSession) -> None:
@@ -56,6 +57,7 @@ def examine(session: Session | TaskSession) -> Iterator[HealthCheck]:
         return
     yield _connection(connection)
     yield _server(connection)
+    yield clock(*_times(connection))
     asked = "select to_regclass('mq_tasks') is not null"
     has_tasks = connection.execute(asked).fetchone() == (True,)
     yield from _engine(connection, needed=not has_tasks)
@@ -101,6 +103,26 @@ def _server(connection: AnyConnection) -> HealthCheck:
         ok=version >= OLDEST_SERVER,
         detail=f"PostgreSQL {connection.info.parameter_status('server_version')}",
         advice=None if version >= OLDEST_SERVER else "Penstock needs PostgreSQL 14 or newer",
+    )
+
+
+def _times(connection: AnyConnection) -> tuple[datetime, datetime, datetime]:
+    """The server's time, and ours before and after it was asked."""
+    before = datetime.now(UTC)
+    row = connection.execute("select clock_timestamp()").fetchone()
+    assert row is not None
+    return row[0], before, datetime.now(UTC)
+
+
+def clock(server: datetime, before: datetime, after: datetime) -> HealthCheck:
+    """Queues go by the server's clock alone; one that is off makes logs and ages hard to read."""
+    off = max(before - server, server - after, timedelta())
+    ok = off <= CLOCK_TOLERANCE
+    return HealthCheck(
+        "server clock",
+        ok=ok,
+        detail=f"within {CLOCK_TOLERANCE} of this machine's" if ok else f"{off} off this machine's",
+        advice=None if ok else "let NTP keep both: delays and leases follow the server's clock",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import publish
+from penstock.cli import move, publish, show, tail
 from penstock.cli.arguments import (
     MessageNumber,
     MessageNumbers,
@@ -21,6 +21,7 @@ from penstock.cli.arguments import (
 from penstock.cli.command import command
 from penstock.cli.output import error, fields
 from penstock.cli.session import Session
+from penstock.cli.transfer import export, importing
 from penstock.cli.values import duration
 from penstock.client import calls
 from penstock.models import ClaimedMessage
@@ -173,6 +174,7 @@ def extend(
     )
 
 
+@command(app, "peek", example="penstock message peek billing --limit 5")
 @command(app, example="penstock message browse billing --limit 20 --json")
 def browse(
     session: Session,
@@ -204,3 +206,10 @@ def state(session: Session, queue: QueueName, message_id: MessageNumber) -> None
         raise typer.Exit(UNKNOWN)
     facts = {"message_id": message_id, "queue": queue, "state": found}
     session.output.done(facts, found.value)
+
+
+command(app, example=show.EXAMPLE)(show.show)
+command(app, "tail", example=tail.MESSAGE_EXAMPLE)(tail.tail_queue)
+command(app, example=move.EXAMPLE)(move.move)
+command(app, example=export.EXAMPLE)(export.export)
+command(app, "import", example=importing.EXAMPLE)(importing.import_)

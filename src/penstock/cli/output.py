@@ -45,7 +45,7 @@ class Output:
         if self.json:
             self._document([plain(row) for row in rows])
         elif rows:
-            self._print(_grid(rows, columns))
+            self._print(grid(rows, columns))
         else:
             self.aside.print(Text(empty))
 
@@ -108,7 +108,7 @@ def error(message: str, hint: str | None = None) -> None:
         aside.print(Text.assemble(("hint:  ", "bold"), clean(hint)))
 
 
-def _grid(rows: Iterable[Record], columns: Sequence[str]) -> Table:
+def grid(rows: Iterable[Record], columns: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         table.add_column(name.replace("_", " "), overflow="fold")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli import queue_watch
 from penstock.cli.arguments import QueueName, Yes, duration_option
 from penstock.cli.command import command
 from penstock.cli.output import fields
@@ -132,7 +133,7 @@ def _find(session: Session, name: str) -> QueueInfo:
 def delete(session: Session, queue: QueueName, yes: Yes = False) -> None:
     """Delete a queue with its backlog and its dead letters; the topic stays."""
     session.confirm(f"Delete queue {queue} with its backlog and its dead letters?", yes=yes)
-    session.run(calls.delete_queue(queue))
+    session.act("delete queue", queue, calls.delete_queue(queue))
     session.output.done({"name": queue, "deleted": True}, f"queue {queue} is deleted")
 
 
@@ -140,7 +141,7 @@ def delete(session: Session, queue: QueueName, yes: Yes = False) -> None:
 def purge(session: Session, queue: QueueName, yes: Yes = False) -> None:
     """Drop every message that waits in a queue; the queue stays."""
     session.confirm(f"Drop every message that waits in queue {queue}?", yes=yes)
-    purged = session.run(calls.purge_queue(queue))
+    purged = session.act("purge", queue, calls.purge_queue(queue))
     session.output.done({"name": queue, "purged": purged}, f"dropped {purged} from queue {queue}")
 
 
@@ -158,3 +159,24 @@ def keep_alive(
     session.output.done(
         {"name": queue, "keep_alive_until": until}, f"queue {queue} lives until {until}"
     )
+
+
+@command(app, example="penstock queue pause billing")
+def pause(session: Session, queue: QueueName) -> None:
+    """Let a queue give out nothing until it is resumed; what is claimed may still be finished."""
+    since = session.act("pause", queue, calls.pause_queue(queue))
+    session.output.done(
+        {"name": queue, "paused_at": since}, f"queue {queue} is paused since {since}"
+    )
+
+
+@command(app, example="penstock queue resume billing")
+def resume(session: Session, queue: QueueName) -> None:
+    """Let a paused queue give out messages again."""
+    was_paused = session.act("resume", queue, calls.resume_queue(queue))
+    sentence = f"queue {queue} goes on" if was_paused else f"queue {queue} was not paused"
+    session.output.done({"name": queue, "resumed": was_paused}, sentence)
+
+
+command(app, example=queue_watch.STATS_EXAMPLE)(queue_watch.stats)
+command(app, example=queue_watch.WATCH_EXAMPLE)(queue_watch.watch)

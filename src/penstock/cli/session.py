@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from functools import cached_property
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from penstock.cli.opening import Opening
 from penstock.cli.secrets import load_settings, without_secrets
 from penstock.client.blocking import run
 from penstock.client.calls import Call
+from penstock.client.calls.audit import record_action
 from penstock.errors import DatabaseUnavailable, translate
 from penstock.settings import Settings
 
@@ -63,6 +65,13 @@ class Session(Opening):
     def run(self, call: Call[T]) -> T:
         return run(self.connection, call)
 
+    def act(self, action: str, target: str | None, call: Call[T], **detail: Any) -> T:
+        """Run a call that changes what others rely on, and note who did it: both, or neither."""
+        with self.connection.transaction():
+            done = self.run(call)
+            self.run(record_action(_person(), action, target, detail))
+        return done
+
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before something is lost for good."""
         if yes:
@@ -70,6 +79,14 @@ class Session(Opening):
         if not sys.stdin.isatty():
             raise typer.BadParameter(f"{question} Nobody is here to answer: add --yes.")
         typer.confirm(question, abort=True, err=True)
+
+
+def _person() -> str:
+    """Who sits here, as this machine knows them; the database notes their role as well."""
+    try:
+        return f"{getpass.getuser()} at the command line"
+    except (KeyError, OSError):
+        return "somebody at the command line"
 
 
 def connect(dsn: str, settings: Settings) -> AnyConnection:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli import tail
 from penstock.cli.arguments import TopicName, Yes, duration_option
 from penstock.cli.command import command
 from penstock.cli.output import fields
@@ -50,3 +51,6 @@ def delete(session: Session, topic: TopicName, yes: Yes = False) -> None:
     session.confirm(f"Delete topic {topic}, its queues and all its messages?", yes=yes)
     session.run(calls.delete_topic(topic))
     session.output.done({"name": topic, "deleted": True}, f"topic {topic} is deleted")
+
+
+command(app, "tail", example=tail.TOPIC_EXAMPLE)(tail.tail_topic)

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # They want a person's decision, and restarting the process that serves them is no cure.
-_NO_REASON_TO_RESTART = frozenset({"dead letters", "exclusive queues", "housekeeping", "clock"})
+_NO_REASON_TO_RESTART = frozenset(
+    {
+        *("dead letters", "exclusive queues", "housekeeping", "clock", "settings", "segments"),
+        *("old transactions", "prepared transactions", "replication slots", "wraparound"),
+        "indexes",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

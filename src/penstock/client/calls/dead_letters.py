@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.models import DeadLetter
 
-_DEAD_LETTER = (
+COLUMNS = (
     "message_id, queue_name, payload, headers, key, delivery_attempts, last_error, published_at, "
     "moved_at, priority, correlation_id, tenant_id, history"
 )
@@ -23,7 +23,7 @@ _DEAD_LETTER = (
 
 def list_dead_letters(queue: str | None = None) -> Call[list[DeadLetter]]:
     return Call(
-        f"select {_DEAD_LETTER} from penstock.list_dlq_messages(%s)",
+        f"select {COLUMNS} from penstock.list_dlq_messages(%s)",
         (queue,),
         many(rows.dead_letter),
         lasting=True,
@@ -32,7 +32,7 @@ def list_dead_letters(queue: str | None = None) -> Call[list[DeadLetter]]:
 
 def dead_letter(queue: str, message_id: int) -> Call[DeadLetter | None]:
     return Call(
-        f"select {_DEAD_LETTER} from penstock.list_dlq_messages(%s) where message_id = %s",
+        f"select {COLUMNS} from penstock.list_dlq_messages(%s) where message_id = %s",
         (queue, message_id),
         maybe(rows.dead_letter),
     )

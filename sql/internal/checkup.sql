@@ -1,0 +1,73 @@
+-- What health() looks at beyond the engine's own tables: the server it lives on.  One function a check; those that need
+-- a threshold take it as a parameter.
+create or replace function penstock_data.check_settings() returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'settings', f.bad is null or s.throwaway,
+        case when f.bad is null then 'durable, and vacuumed' when s.throwaway then f.bad || ', on a throw-away server' else f.bad end,
+        case when f.bad is not null and not s.throwaway then 'turn it on in postgresql.conf and reload: else messages may be lost in a crash, or tables grow without end' end
+    from (
+        select string_agg(p.name || ' is off', ', ' order by p.name) as bad from pg_settings p
+        where p.name in ('autovacuum', 'fsync', 'full_page_writes', 'synchronous_commit', 'track_counts') and p.setting = 'off'
+    ) f, (select coalesce(current_setting('penstock.throwaway', true), '') = 'on' as throwaway) s
+$$;
+
+create or replace function penstock_data.check_old_transactions(p_age interval)
+returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'old transactions', count(*) = 0,
+        case when count(*) = 0 then format('none older than %s', p_age)
+             else format('%s, the oldest since %s: %s', count(*), min(h.since), string_agg(format('backend %s of %s', h.pid, h.name), ', ')) end,
+        case when count(*) > 0 then 'they keep vacuum from cleaning up: end them, or select pg_terminate_backend(pid)' end
+    from penstock.horizon_holders(p_age) h where h.kind = 'transaction'
+$$;
+
+create or replace function penstock_data.check_prepared_transactions(p_age interval)
+returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'prepared transactions', count(*) = 0,
+        case when count(*) = 0 then format('none older than %s', p_age)
+             else format('%s, the oldest since %s: %s', count(*), min(h.since), string_agg(quote_literal(h.name), ', ')) end,
+        case when count(*) > 0 then 'nobody will finish them by themselves: commit prepared or rollback prepared' end
+    from penstock.horizon_holders(p_age) h where h.kind = 'prepared transaction'
+$$;
+
+-- A slot that nobody reads keeps WAL, and with an xmin dead rows as well, until the disk is full.
+create or replace function penstock_data.check_slots() returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'replication slots', count(*) filter (where not s.active) = 0,
+        format('%s, of which %s unused%s', count(*), count(*) filter (where not s.active),
+            ': ' || string_agg(s.slot_name::text, ', ') filter (where not s.active)),
+        case when count(*) filter (where not s.active) > 0 then 'an unused slot keeps WAL for ever: start its reader, or select pg_drop_replication_slot(name)' end
+    from pg_replication_slots s
+$$;
+
+create or replace function penstock_data.check_wraparound(p_age bigint) returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'wraparound', a.age < p_age, format('%s transactions of 2,147 million since the oldest freeze', a.age),
+        case when a.age >= p_age then 'vacuum falls behind: look for held snapshots, then vacuum (freeze) the oldest tables' end
+    from (select greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) as age from pg_database d where d.datname = current_database()) a
+$$;
+
+create or replace function penstock_data.check_segments(p_most int) returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'segments', count(*) < p_most, format('%s wait to be emptied', count(*)),
+        case when count(*) >= p_most then 'something has not read them: see held_by of penstock.segment_overview(), and call penstock.maintain()' end
+    from penstock_data.segments s where s.kind = 'messages' and s.closed_at is not null
+$$;
+
+create or replace function penstock_data.check_indexes() returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    with wanted as (
+        select unnest(array['messages_window', 'messages_id', 'messages_flagged', 'receipts_window', 'scheduled_due', 'scheduled_ranked',
+            'scheduled_given_back', 'claims_deadline', 'queues_topic', 'dedupe_keys_until', 'waiting_topic', 'backlog_message']) as name
+    ), bad as (
+        select w.name || ' is missing' as fault from wanted w
+        where not exists (select from pg_class c where c.relname = w.name and c.relnamespace = 'penstock_data'::regnamespace and c.relkind in ('i', 'I'))
+        union all
+        select c.relname || ' is invalid' from pg_index i join pg_class c on c.oid = i.indexrelid
+        where c.relnamespace = 'penstock_data'::regnamespace and not (i.indisvalid and i.indisready)
+    )
+    select 'indexes', count(*) = 0, coalesce(string_agg(b.fault, ', ' order by b.fault), 'all there and valid'),
+        case when count(*) > 0 then 'run sql/install.sql (or penstock init), which creates what is missing; reindex what is invalid' end
+    from bad b
+$$;

@@ -1,0 +1,159 @@
+"""penstock queue stats and watch: what is where in the queues, once or again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from penstock.cli.arguments import duration_option
+from penstock.cli.output import fields, grid
+from penstock.cli.session import Session
+from penstock.client import calls
+from penstock.client.calls import looks
+from penstock.errors import UnknownQueue
+
+EVERY = timedelta(seconds=2)
+STATS_EXAMPLE = "penstock queue stats billing shipping"
+WATCH_EXAMPLE = "penstock queue watch --every 5s"
+_WATCHED = ("queue", "waiting", "scheduled", "claimed", "dead", "oldest", "in_s", "out_s", "paused")
+
+SomeQueues = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="QUEUE", help="Only these queues.", show_default=False),
+]
+Row = dict[str, Any]
+
+
+def stats(session: Session, queues: SomeQueues = None) -> None:
+    """Count exactly what is where, in some queues or in all.
+
+    Exact counts cost as much as there is to count; queue watch is cheap however long the backlog.
+    """
+    names = queues or [queue.name for queue in session.run(calls.list_queues())]
+    rows = [{"queue": name, **fields(session.run(calls.queue_statistics(name)))} for name in names]
+    session.output.table(
+        rows,
+        *("queue", "pending_count", "scheduled_count", "processing_count", "completed_count"),
+        *("dead_count", "oldest_pending_at"),
+        empty="there are no queues yet",
+    )
+
+
+def watch(
+    session: Session,
+    queues: SomeQueues = None,
+    *,
+    every: Annotated[
+        timedelta | None, duration_option("--every", help="How often to look. Default: 2s.")
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", min=1, help="Look so often.", show_default="until Ctrl-C"),
+    ] = None,
+) -> None:
+    """Watch the queues live, until Ctrl-C; in a pipe, a line for each queue and look.
+
+    Numbers are counted up to 10,000; in and out are messages a second since the look before.
+    """
+    looking = looks_at(session, queues or [], every or EVERY, count)
+    try:
+        if session.output.json or not session.output.people.is_terminal:
+            _lines(session, looking)
+        else:
+            _live(session, looking)
+    except KeyboardInterrupt:
+        session.output.note("ended")
+
+
+def looks_at(
+    session: Session, queues: Sequence[str], every: timedelta, count: int | None
+) -> Iterator[list[Row]]:
+    """One look after the other: a row for each queue."""
+    rates = Rates()
+    done = 0
+    while True:
+        rates.note(session.run(looks.activity(rates.since)), time.monotonic())
+        found = session.run(looks.queue_overview())
+        _check_known(queues, {each.queue for each in found})
+        yield [_row(each, rates) for each in found if not queues or each.queue in queues]
+        done += 1
+        if done == count:
+            return
+        time.sleep(every.total_seconds())
+
+
+class Rates:
+    """Messages a second between two looks."""
+
+    def __init__(self) -> None:
+        self.since: str | None = None
+        self._at = 0.0
+        self._per_second: dict[tuple[str, str], float] = {}
+
+    def note(self, happened: list[looks.Happened], now: float) -> None:
+        span = now - self._at
+        self._per_second = {
+            (each.kind, each.name): (each.published or each.acked or 0) / span
+            for each in happened
+            if self.since is not None and span > 0
+        }
+        self._at = now
+        self.since = happened[0].snapshot if happened else self.since
+
+    def of(self, kind: str, name: str) -> float | None:
+        found = self._per_second.get((kind, name))
+        return None if found is None else round(found, 1)
+
+
+def _check_known(asked: Sequence[str], known: set[str]) -> None:
+    for name in asked:
+        if name not in known:
+            raise UnknownQueue(f"queue {name!r} does not exist")
+
+
+def _row(queue: looks.QueueAtAGlance, rates: Rates) -> Row:
+    oldest = queue.oldest_seconds
+    return {
+        "queue": queue.queue,
+        "waiting": queue.waiting,
+        "scheduled": queue.scheduled,
+        "claimed": queue.claimed,
+        "dead": queue.dead,
+        "oldest": None if oldest is None else timedelta(seconds=round(oldest)),
+        "in_s": rates.of("topic", queue.topic),
+        "out_s": rates.of("queue", queue.queue),
+        "paused": queue.paused_at is not None,
+    }
+
+
+def _lines(session: Session, looking: Iterator[list[Row]]) -> None:
+    for rows in looking:
+        at = time.strftime("%H:%M:%S")
+        for row in rows:
+            words = "  ".join(f"{name}={_short(row[name])}" for name in _WATCHED[1:])
+            session.output.line(row, f"{at}  {row['queue']}  {words}")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else str(value)
+
+
+def _live(session: Session, looking: Iterator[list[Row]]) -> None:
+    with Live(console=session.output.people, auto_refresh=False) as live:
+        for rows in looking:
+            shown = grid([_marked(row) for row in rows], _WATCHED)
+            live.update(shown if rows else Text("there are no queues yet"), refresh=True)
+
+
+def _marked(row: Row) -> Row:
+    counts = ("waiting", "scheduled", "claimed", "dead")
+    more = {name: "> 10,000" for name in counts if row[name] > looks.COUNTED_UP_TO}
+    return {**row, **more, "paused": "yes" if row["paused"] else None}

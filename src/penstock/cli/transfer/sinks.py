@@ -1,0 +1,216 @@
+"""Where an export writes: a file that can be gone on with, a folder of Parquet parts, or stdout.
+
+A sink says how far it has come only after what it wrote is on the disk, so a state never promises
+what is not there; what was written after the last state is cut off when it goes on.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import typer
+
+from penstock.cli.output import plain
+from penstock.cli.transfer.formats import AS_JSON, NUMBERS, TIMES, Format
+
+Record = dict[str, Any]
+# A part is held in memory until it is whole.
+PART_ROWS, PART_BYTES = 50_000, 64 * 1024 * 1024
+
+
+class State(msgspec.Struct):
+    """How far an export has come."""
+
+    kind: str
+    name: str
+    format: str
+    after: int = 0
+    rows: int = 0
+    length: int = 0
+    """Bytes of the file, or parts of the folder, that are whole."""
+
+
+class Sink(Protocol):
+    """Takes pages; `state` tells how far they are safe."""
+
+    state: State
+
+    def write(self, records: list[Record], after: int) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def opened(path: str | None, state: State, columns: tuple[str, ...], *, resume: bool) -> Sink:
+    """The sink for this path: new, or gone on with where the one before stopped."""
+    if path in (None, "-"):
+        if state.format == Format.PARQUET:
+            raise typer.BadParameter("Parquet needs a place: add --output", param_hint="--format")
+        return Stream(state, columns)
+    place = Path(path or "")
+    kind = Parts if state.format == Format.PARQUET else File
+    note = _note(place, state.format)
+    if resume:
+        state = _found(note, state)
+    elif place.exists() or note.exists():
+        advice = "add --resume to go on with it" if note.exists() else "choose another name"
+        raise typer.BadParameter(f"{place} exists already; {advice}", param_hint="--output")
+    return kind(place, note, state, columns)
+
+
+def _note(place: Path, format_: str) -> Path:
+    if format_ == Format.PARQUET:
+        # Readers of such folders pass over names that begin with an underscore.
+        return place / "_penstock-export.json"
+    return place.with_name(place.name + ".export")
+
+
+def _found(note: Path, wanted: State) -> State:
+    if not note.exists():
+        return wanted
+    found = msgspec.json.decode(note.read_bytes(), type=State)
+    if (found.kind, found.name, found.format) != (wanted.kind, wanted.name, wanted.format):
+        raise typer.BadParameter(
+            f"{note} is of another export: {found.kind} {found.name} as {found.format}",
+            param_hint="--resume",
+        )
+    return found
+
+
+def _save(note: Path, state: State) -> None:
+    new = note.with_name(note.name + ".new")
+    with new.open("wb") as stream:
+        stream.write(msgspec.json.encode(state))
+        stream.flush()
+        os.fsync(stream.fileno())
+    new.replace(note)
+
+
+def rendered(records: list[Record], columns: tuple[str, ...], state: State) -> str:
+    """A page as text; the first page of a CSV begins with the names of its columns."""
+    if state.format == Format.JSONL:
+        return "".join(
+            json.dumps({name: plain(record[name]) for name in columns}, ensure_ascii=False) + "\n"
+            for record in records
+        )
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if state.rows == 0:
+        writer.writerow(columns)
+    writer.writerows([_cell(name, record[name]) for name in columns] for record in records)
+    return text.getvalue()
+
+
+def _cell(name: str, value: Any) -> Any:
+    """CSV knows text only: JSON where a column holds JSON, nothing for null."""
+    if value is None and name != "payload":
+        return ""
+    return json.dumps(plain(value), ensure_ascii=False) if name in AS_JSON else plain(value)
+
+
+class Stream:
+    """Standard output."""
+
+    def __init__(self, state: State, columns: tuple[str, ...]) -> None:
+        self.state, self._columns = state, columns
+
+    def write(self, records: list[Record], after: int) -> None:
+        sys.stdout.write(rendered(records, self._columns, self.state))
+        sys.stdout.flush()
+        self.state.after, self.state.rows = after, self.state.rows + len(records)
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+    def close(self) -> None:
+        """Standard output stays open."""
+
+
+class File:
+    """JSON lines or CSV."""
+
+    def __init__(self, place: Path, note: Path, state: State, columns: tuple[str, ...]) -> None:
+        self.state, self._columns, self._note = state, columns, note
+        self._stream = place.open("r+b" if place.exists() else "wb")
+        self._stream.truncate(state.length)
+        self._stream.seek(state.length)
+        _save(note, state)
+
+    def write(self, records: list[Record], after: int) -> None:
+        text = rendered(records, self._columns, self.state).encode()
+        self._stream.write(text)
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self.state.after, self.state.rows = after, self.state.rows + len(records)
+        self.state.length += len(text)
+        _save(self._note, self.state)
+
+    def finish(self) -> None:
+        self._note.unlink()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class Parts:
+    """A folder of Parquet files, each of them whole."""
+
+    def __init__(self, place: Path, note: Path, state: State, columns: tuple[str, ...]) -> None:
+        self.state, self._columns, self._place, self._note = state, columns, place, note
+        place.mkdir(parents=True, exist_ok=True)
+        self._held: list[Record] = []
+        self._bytes = 0
+        self._after = state.after
+        _save(note, state)
+
+    def write(self, records: list[Record], after: int) -> None:
+        cells = [
+            {name: _parquet(name, record[name]) for name in self._columns} for record in records
+        ]
+        self._held += cells
+        self._bytes += sum(len(cell["payload"]) for cell in cells)
+        self._after = after
+        if len(self._held) >= PART_ROWS or self._bytes >= PART_BYTES:
+            self._flush()
+
+    def finish(self) -> None:
+        if self._held or self.state.length == 0:
+            self._flush()
+        self._note.unlink()
+
+    def close(self) -> None:
+        """What is held was not promised by any state."""
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        schema = pa.schema([(name, _type(pa, name)) for name in self._columns])
+        whole = self._place / f"part-{self.state.length:05}.parquet"
+        new = whole.with_name(f"_{whole.name}.new")
+        parquet.write_table(pa.Table.from_pylist(self._held, schema=schema), new)
+        new.replace(whole)
+        self.state.after, self.state.rows = self._after, self.state.rows + len(self._held)
+        self.state.length += 1
+        self._held, self._bytes = [], 0
+        _save(self._note, self.state)
+
+
+def _parquet(name: str, value: Any) -> Any:
+    if name == "payload" or (value is not None and name in AS_JSON):
+        return json.dumps(plain(value), ensure_ascii=False)
+    return value if name in TIMES else plain(value)
+
+
+def _type(pa: Any, name: str) -> Any:
+    if name in TIMES:
+        return pa.timestamp("us", tz="UTC")
+    return pa.int64() if name in NUMBERS else pa.string()
