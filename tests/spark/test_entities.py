@@ -10,9 +10,9 @@ import pytest
 
 from penstock import errors
 from penstock.spark.source import PenstockDataSource
+from penstock.tasks import TaskQueue
 from penstock.tasks.connecting import open_store
 from penstock.tasks.options import StoreOptions
-from penstock.tasks.queue import TaskQueue
 from tests.sql.test_streams import publish
 from tests.tasks import mariadb
 from tests.tasks.backends import Maria, Postgres
