@@ -58,7 +58,7 @@ def _contests(arguments: argparse.Namespace, scratch: Path) -> list[courses.Cont
 
 def _table(contests: list[courses.Contest]) -> Table:
     table = Table(title="medians; ratio: how many times as fast as JDBC in the same run")
-    for name in ("contest", "messages", "way", "median", "ratio"):
+    for name in ("contest", "messages", "way", "median", "ratio", "CPU", "CPU ratio"):
         table.add_column(name, justify="left" if name in ("contest", "way") else "right")
     for each in contests:
         for way, values in each.seconds.items():
@@ -68,7 +68,9 @@ def _table(contests: list[courses.Contest]) -> Table:
             if rate and way != "alone":
                 ratio = f"{middle / median(each.seconds['alone']):.2f}"
             shown = f"{middle:,.0f} /s" if rate else f"{middle:.3f} s"
-            table.add_row(each.name, f"{each.messages:,}", way, shown, ratio)
+            used = f"{median(each.cpu[way]):.1f} s" if way in each.cpu else ""
+            less = f"{median(each.cpu[courses.JDBC]) / median(each.cpu[way]):.2f}" if used else ""
+            table.add_row(each.name, f"{each.messages:,}", way, shown, ratio, used, less)
     return table
 
 
@@ -89,7 +91,13 @@ def main() -> int:
     peaks = {kind: f"{size / 2**20:,.0f} MiB" for kind, size in memory.peaks.items()}
     console.print("largest memory of a process:", peaks)
     samples = [
-        {"name": each.name, "messages": each.messages, "seconds": each.seconds, "notes": each.notes}
+        {
+            "name": each.name,
+            "messages": each.messages,
+            "seconds": each.seconds,
+            "cpu": each.cpu,
+            "notes": each.notes,
+        }
         for each in contests
     ]
     arguments.out.write_text(json.dumps({"contests": samples, "memory": memory.peaks}, indent=1))

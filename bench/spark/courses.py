@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self
@@ -34,6 +35,8 @@ class Contest:
     name: str
     messages: int
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of processor time, of Spark and the server together: what a busy machine shows."""
     notes: dict[str, float] = field(default_factory=dict)
 
     def ratio(self, way: str) -> float:
@@ -47,16 +50,33 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def _cpu(place: Place) -> float:
+    """Processor time so far of this process, Java, the Python workers and the server."""
+    total = 0.0
+    for root in (psutil.Process(), place.server.process):
+        for each in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                # Of processes that have ended, their parents know.
+                total += sum(each.cpu_times()[:4])
+    return total
+
+
 def _play(
-    contest: Contest, ways: dict[str, Callable[[], object]], rounds: int, before: Callable[[], None]
+    place: Place,
+    contest: Contest,
+    ways: dict[str, Callable[[], object]],
+    rounds: int,
+    before: Callable[[], None],
 ) -> Contest:
     """Each way in turn, so that a disturbance meets all of them; the first round only warms up."""
     for number in range(rounds + 1):
         for name, work in ways.items():
             before()
+            used = _cpu(place)
             taken = _timed(work)
             if number:
                 contest.seconds.setdefault(name, []).append(taken)
+                contest.cpu.setdefault(name, []).append(_cpu(place) - used)
     return contest
 
 
@@ -78,7 +98,7 @@ def batch_read(place: Place, messages: int, rounds: int) -> Contest:
         _consume(place.spark.read.format("jdbc").options(**options).load())
 
     contest = Contest("batch read", messages)
-    return _play(contest, {OURS: ours, JDBC: jdbc}, rounds, lambda: None)
+    return _play(place, contest, {OURS: ours, JDBC: jdbc}, rounds, lambda: None)
 
 
 def batch_write(place: Place, messages: int, rounds: int) -> Contest:
@@ -98,7 +118,7 @@ def batch_write(place: Place, messages: int, rounds: int) -> Contest:
 
     ways = {"exactly once": penstock("exactly-once"), "at least once": penstock("at-least-once")}
     contest = Contest("batch write", messages)
-    return _play(contest, {**ways, JDBC: jdbc}, rounds, place.fresh)
+    return _play(place, contest, {**ways, JDBC: jdbc}, rounds, place.fresh)
 
 
 def stream_to_parquet(place: Place, messages: int, rounds: int) -> Contest:
@@ -111,7 +131,7 @@ def stream_to_parquet(place: Place, messages: int, rounds: int) -> Contest:
         OURS: lambda: _our_stream(place, available_now=True, limit=chunk).awaitTermination(),
         JDBC: lambda: _hand_made(place, chunk).drain(messages),
     }
-    return _play(contest, ways, rounds, lambda: _clear(place))
+    return _play(place, contest, ways, rounds, lambda: _clear(place))
 
 
 def stream_latency(place: Place, seconds: float, per_second: int) -> Contest:

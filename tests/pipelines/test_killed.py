@@ -123,7 +123,7 @@ def orders(database: Database) -> Publishers:
 @pytest.mark.timeout(3600)
 def test_an_archive_killed_twenty_times(orders: Publishers, database: Database, tmp_path: Path):
     lake = tmp_path / "lake"
-    words = ["archive", "orders", "--to", str(lake), "--max-rows", "200"]
+    words = ["archive", "orders", "--to", str(lake)]
 
     def rows() -> list[int]:
         if not DeltaTable.is_deltatable(str(lake)):
@@ -132,7 +132,7 @@ def test_an_archive_killed_twenty_times(orders: Publishers, database: Database, 
         return [int(value.split(":")[1].rstrip("}")) for value in values]
 
     with orders:
-        harass(database.tcp_dsn, words, lambda: len(rows()))
+        harass(database.tcp_dsn, [*words, "--max-rows", "200"], lambda: len(rows()))
     assert start(database.tcp_dsn, [*words, "--once"]).wait(600) == 0
     judge(rows(), orders.committed)
 
@@ -140,16 +140,7 @@ def test_an_archive_killed_twenty_times(orders: Publishers, database: Database, 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
 def test_a_route_killed_twenty_times(orders: Publishers, database: Database, tmp_path: Path):
-    words = [
-        "route",
-        "orders",
-        "--to",
-        "routed",
-        "--max-rows",
-        "200",
-        "--state",
-        str(tmp_path / "s"),
-    ]
+    words = ["route", "orders", "--to", "routed", "--state", str(tmp_path / "s")]
 
     def rows() -> list[int]:
         with psycopg.connect(database.tcp_dsn) as connection:
@@ -159,7 +150,7 @@ def test_a_route_killed_twenty_times(orders: Publishers, database: Database, tmp
             return [number for (number,) in found]
 
     with orders:
-        harass(database.tcp_dsn, words, lambda: len(rows()))
+        harass(database.tcp_dsn, [*words, "--max-rows", "200"], lambda: len(rows()))
     assert start(database.tcp_dsn, [*words, "--once"]).wait(600) == 0
     judge(rows(), orders.committed)
 

@@ -84,6 +84,8 @@ def test_a_state_is_found_again_and_belongs_to_one_run(tmp_path: Path):
         pass
     with state.held():
         pass
+    remote = State("s3://bucket/state")
+    assert remote.identity() == State("s3://bucket/state/").identity() != state.identity()
     with pytest.raises(InvalidSetting, match="is remote"):
         _ = State("s3://bucket/state").folder
 

@@ -83,7 +83,9 @@ class State:
         new.replace(path)
 
     def identity(self) -> str:
-        """The name under which this state's batches are known to the places they are written to."""
+        """A name for this state: of a reader, or of the chunks that were written for it."""
+        if self.is_remote:
+            return hashlib.sha256(self.location.encode()).hexdigest()
         found = self.read("identity.json")
         if found is None:
             found = {"id": uuid.uuid4().hex}
