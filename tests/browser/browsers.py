@@ -28,7 +28,7 @@ def program() -> str | None:
 @contextmanager
 def serving(dsn: str) -> Iterator[str]:
     """The dashboard on a free port; gives its address."""
-    app = build(dsn, Options(operator_token=OPERATOR, viewer_token=VIEWER), every=0.3)
+    app = build(dsn, Options(operator_token=OPERATOR, viewer_token=VIEWER), every=0.5)
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
     )

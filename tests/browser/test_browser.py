@@ -209,12 +209,18 @@ def test_no_hostile_string_runs(visit: Visit, shop: Shop) -> None:
     """All hundred at once, in every field; the window's `pwned` would tell which one ran."""
     mq = shop[0]
     mq("create_topic", "hostile")
-    for words in STRINGS:
-        mq("create_queue", words, "hostile", max_delivery_attempts=1)
-    mq("create_queue", "all hostile", "hostile", max_delivery_attempts=1)
-    for words in STRINGS:
-        carried = {"key": words, "headers": Jsonb({words: words}), "correlation_id": words}
-        mq.publish("hostile", {words: words}, **carried)
+    mq.query(
+        "select penstock.create_queue(name, 'hostile', max_delivery_attempts => 1) "
+        "from unnest(%s::text[]) name",
+        [*STRINGS, "all hostile"],
+    )
+    mq.publish_many(
+        "hostile",
+        [{words: words} for words in STRINGS],
+        keys=list(STRINGS),
+        headers=[Jsonb({words: words}) for words in STRINGS],
+        correlation_ids=list(STRINGS),
+    )
     for words in STRINGS:
         for row in mq.consume("all hostile", 1, token=words):
             if words != STRINGS[-1]:

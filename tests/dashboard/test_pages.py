@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import httpx
 
     from tests.fixtures.databases import Connect, Database
+    from tests.fixtures.pgbouncer import Route
     from tests.sql.caller import Caller
 
 
@@ -185,6 +186,20 @@ async def test_a_strange_request_is_answered_plainly(
     answer: httpx.Response = await operator.get(path, **query)
     assert answer.status_code == status
     assert "Traceback" not in answer.text
+
+
+async def test_it_works_through_a_pooler_in_transaction_mode(route: Route, mq: Caller) -> None:
+    mq("create_queue", "q", "t", retention="1 hour", filter={"headers": {"a": 1}})
+    visitor = await Visitor.of(route.dsn).log_in()
+    for _ in range(3):
+        visitor.app.state.desk.watch.hurry()
+        await visitor.shown("/")
+    page = Page(await visitor.shown("/queue", name="q")).text
+    assert "messages lapse after 1 h" in page
+    assert 'filter {"headers": {"a": 1}}' in page
+    assert (await visitor.act("pause", "q")).status_code == 303
+    assert mq.rows("queue_overview")[0].paused_at is not None
+    await visitor.close()
 
 
 async def test_a_database_that_is_away_is_said_to_be(visitor: Visitor) -> None:

@@ -17,6 +17,7 @@ _BOX = 34
 _COLUMNS = (10, 320, 630)
 _WIDTH = 220
 _LONGEST = 26
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,9 @@ def _people(consumers: list[Consumer], queue: QueueNow, y: float) -> Box:
     busy = sum(1 for each in mine if each.claimed)
     if not mine:
         return Box("nobody", queue.name, "nobody", "no claim, nobody waits", _COLUMNS[2], y)
-    noun = "consumer" if len(mine) == 1 else "consumers"
-    detail = f"{busy} busy, {len(mine) - busy} idle"
-    return Box("consumers", queue.name, f"{len(mine)} {noun}", detail, _COLUMNS[2], y)
+    tokens = ", ".join(each.token or "without a name" for each in mine[:_NAMED])
+    shown = _short(tokens) if len(mine) == 1 else f"{len(mine)} consumers"
+    return Box("consumers", tokens, shown, f"{busy} busy, {len(mine) - busy} idle", _COLUMNS[2], y)
 
 
 def _edge(start: Box, end: Box, speed: float) -> Edge:

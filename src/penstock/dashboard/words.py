@@ -52,10 +52,14 @@ def span(value: timedelta | None) -> str:
     if whole < _MINUTE:
         return f"{whole} s"
     if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE:02} s"
+        return _two(f"{whole // _MINUTE} min", whole % _MINUTE, "s")
     if whole < _DAY:
-        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02} min"
-    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+        return _two(f"{whole // _HOUR} h", whole % _HOUR // _MINUTE, "min")
+    return _two(f"{whole // _DAY} d", whole % _DAY // _HOUR, "h")
+
+
+def _two(large: str, rest: int, unit: str) -> str:
+    return f"{large} {rest:02} {unit}" if rest else large
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse
 
-from penstock.dashboard import calls
+from penstock.client import calls as engine
+from penstock.dashboard import calls, words
 from penstock.dashboard.charts import Chart, Series, chart
 from penstock.dashboard.desk import asked, desk
 from penstock.dashboard.desk import page as whole
 from penstock.dashboard.facts import Step
 from penstock.dashboard.pages.actions import deed_done
-from penstock.dashboard.words import rate, seconds
 from penstock.errors import PermissionDenied, UnknownQueue
 
 if TYPE_CHECKING:
@@ -80,9 +80,31 @@ async def page(request: Request) -> Response:
         after=asked(request, "after"),
         spans=list(SPANS),
         span=span,
-        history=_history_charts(_filled(steps, SPANS[span][1], sample.at)),
+        history=_history_charts(_filled(steps, SPANS[span][1], sample.at), SPANS[span][1]),
         did=await deed_done(request),
+        settings=await _settings(at, name),
     )
+
+
+async def _settings(at: Desk, name: str) -> str:
+    """How the queue was made, in a few words."""
+    queues = await at.database.look(engine.list_queues())
+    found = next((each for each in queues if each.name == name), None)
+    if found is None:
+        return ""
+    told = [
+        f"{found.max_delivery_attempts} attempts"
+        if found.max_delivery_attempts
+        else "attempts without end",
+        f"retries after {words.span(found.retry_base)}, at most {words.span(found.retry_cap)}",
+    ]
+    if found.retention is not None:
+        told.append(f"messages lapse after {words.span(found.retention)}")
+    if found.filter is not None:
+        told.append(f"filter {words.compact(found.filter)}")
+    if found.exclusive:
+        told.append("exclusive")
+    return " · ".join(told)
 
 
 def regions(at: Desk, sample: Sample, name: str) -> str:
@@ -121,7 +143,7 @@ def _live_charts(flows: list[tuple[Any, Flow]]) -> list[Chart]:
                     "failed", "c3", [_if_known(flow, flow.failed + flow.dead) for _, flow in flows]
                 ),
             ],
-            label=rate,
+            label=words.rate,
         ),
     ]
 
@@ -130,17 +152,17 @@ def _if_known(flow: Flow, value: float) -> float | None:
     return value if flow.is_known else None
 
 
-def _history_charts(steps: list[Step]) -> list[Chart]:
-    times = [step.at for step in steps]
+def _history_charts(steps: list[Step], step: timedelta) -> list[Chart]:
+    times = [each.at for each in steps]
     return [
         chart(
-            "Messages per step",
+            f"Messages in {words.span(step)}",
             times,
             [
-                Series("published", "c2", [float(step.published) for step in steps]),
-                Series("done", "c1", [float(step.acked) for step in steps]),
-                Series("failed", "c3", [float(step.failed + step.expired) for step in steps]),
-                Series("dead", "c4", [float(step.dead) for step in steps]),
+                Series("published", "c2", [float(each.published) for each in steps]),
+                Series("done", "c1", [float(each.acked) for each in steps]),
+                Series("failed", "c3", [float(each.failed + each.expired) for each in steps]),
+                Series("dead", "c4", [float(each.dead) for each in steps]),
             ],
             label="{:,.0f}".format,
         ),
@@ -148,10 +170,10 @@ def _history_charts(steps: list[Step]) -> list[Chart]:
             "Work per message",
             times,
             [
-                Series("median", "c1", [step.work_p50 for step in steps]),
-                Series("95 %", "c2", [step.work_p95 for step in steps]),
+                Series("median", "c1", [each.work_p50 for each in steps]),
+                Series("95 %", "c2", [each.work_p95 for each in steps]),
             ],
-            label=seconds,
+            label=words.seconds,
         ),
     ]
 
