@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
 
 from tests.acceptance.commandline import PROGRAM, CommandLine
 
@@ -99,12 +100,28 @@ def test_an_export_that_was_cut_off_goes_on_and_is_whole(
     refused = orders("message", "export", "billing", "-o", str(place))
     assert refused.code == 2
     assert "--resume" in refused.err
+    unfinished = orders("message", "import", "copy", str(place))
+    assert unfinished.code == 2
+    assert "not finished" in " ".join(unfinished.err.replace("│", "").split())
     other = orders("message", "export", "orders", "--log", "-o", str(place), "--resume")
     assert other.code == 2
     told = orders.ok("message", "export", "billing", "-o", str(place), "--resume", "--json").json
     assert told["exported"] == COUNT
     told = orders.ok("message", "import", "copy", str(place), "--json").json
     assert told["imported"] == COUNT
+
+
+def test_an_export_whose_file_was_changed_does_not_go_on(tmp_path: Path) -> None:
+    from penstock.cli.transfer import sinks
+
+    place = tmp_path / "orders.csv"
+    state = sinks.State("queue", "billing", "csv")
+    sink = sinks.opened(str(place), state, ("payload",), resume=False)
+    sink.write([{"payload": 1}], 1)
+    sink.close()
+    place.unlink()
+    with pytest.raises(typer.BadParameter, match="changed"):
+        sinks.opened(str(place), sinks.State("queue", "billing", "csv"), ("payload",), resume=True)
 
 
 def test_an_import_that_was_cut_off_goes_on_and_doubles_nothing(

@@ -23,7 +23,7 @@ import typer
 
 from penstock.cli.arguments import TopicName
 from penstock.cli.session import Session
-from penstock.cli.transfer import reading
+from penstock.cli.transfer import reading, sinks
 from penstock.cli.transfer.formats import Format, chosen
 from penstock.client import calls, staging
 from penstock.client.calls import transfers
@@ -75,6 +75,7 @@ def import_(
     """
     with _readable(file) as path:
         given = Given(file, path, chosen(format_, file, "FILE"), raw)
+        _check_finished(given)
         total = sum(1 for _ in given.messages())
         source = _source(given, ledger, again=again)
         before = session.run(transfers.import_progress(source, topic))
@@ -103,6 +104,14 @@ def _readable(file: str) -> Iterator[Path]:
     if not path.exists():
         raise typer.BadParameter(f"{file} does not exist", param_hint="FILE")
     yield path
+
+
+def _check_finished(given: Given) -> None:
+    if sinks.note_of(given.path, given.format).exists():
+        raise typer.BadParameter(
+            f"the export to {given.name} was not finished: go on with it by --resume first",
+            param_hint="FILE",
+        )
 
 
 def _source(given: Given, ledger: str | None, *, again: bool) -> str:

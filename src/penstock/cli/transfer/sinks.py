@@ -57,16 +57,18 @@ def opened(path: str | None, state: State, columns: tuple[str, ...], *, resume: 
         return Stream(state, columns)
     place = Path(path or "")
     kind = Parts if state.format == Format.PARQUET else File
-    note = _note(place, state.format)
+    note = note_of(place, state.format)
     if resume:
         state = _found(note, state)
+        _check_whole(place, state)
     elif place.exists() or note.exists():
         advice = "add --resume to go on with it" if note.exists() else "choose another name"
         raise typer.BadParameter(f"{place} exists already; {advice}", param_hint="--output")
     return kind(place, note, state, columns)
 
 
-def _note(place: Path, format_: str) -> Path:
+def note_of(place: Path, format_: str) -> Path:
+    """Where it is written how far an export has come; it is gone when all of it is there."""
     if format_ == Format.PARQUET:
         # Readers of such folders pass over names that begin with an underscore.
         return place / "_penstock-export.json"
@@ -83,6 +85,23 @@ def _found(note: Path, wanted: State) -> State:
             param_hint="--resume",
         )
     return found
+
+
+def _check_whole(place: Path, state: State) -> None:
+    """What the state promises must still be there, or going on would leave a hole."""
+    if state.format == Format.PARQUET:
+        whole = all((place / _part(number)).exists() for number in range(state.length))
+    else:
+        whole = state.length == 0 or (place.exists() and place.stat().st_size >= state.length)
+    if not whole:
+        raise typer.BadParameter(
+            f"{place} was changed since: delete it with its state, and begin again",
+            param_hint="--resume",
+        )
+
+
+def _part(number: int) -> str:
+    return f"part-{number:05}.parquet"
 
 
 def _save(note: Path, state: State) -> None:
@@ -194,7 +213,7 @@ class Parts:
         from pyarrow import parquet
 
         schema = pa.schema([(name, _type(pa, name)) for name in self._columns])
-        whole = self._place / f"part-{self.state.length:05}.parquet"
+        whole = self._place / _part(self.state.length)
         new = whole.with_name(f"_{whole.name}.new")
         parquet.write_table(pa.Table.from_pylist(self._held, schema=schema), new)
         new.replace(whole)
