@@ -42,10 +42,15 @@ def each_batch(
     work: Each,
     *,
     lag: Callable[[], int | None] = lambda: None,
+    count: bool = True,
 ) -> None:
-    """Run `work` on every batch of a stream until its end."""
+    """Run `work` on every batch of a stream until its end.
+
+    `count`: False where the work counts its rows itself, because it reads them from a cache, of
+    which Spark's progress does not tell.
+    """
     caught = Caught(work)
-    follow(run, frame.writeStream.foreachBatch(caught), lag=lag, caught=caught)
+    follow(run, frame.writeStream.foreachBatch(caught), lag=lag, caught=caught, count=count)
 
 
 def follow(
@@ -54,6 +59,7 @@ def follow(
     *,
     lag: Callable[[], int | None] = lambda: None,
     caught: Caught | None = None,
+    count: bool = True,
 ) -> None:
     """Start a stream on the run's checkpoint and stay with it until it ends."""
     writer = writer.option("checkpointLocation", run.state.checkpoint)
@@ -66,13 +72,14 @@ def follow(
     counted = -1
     try:
         while query.isActive:
-            counted = _count(run, query, counted)
+            counted = _count(run, query, counted) if count else counted
             run.teller.tell(lag=lag())
             time.sleep(_LOOK)
     finally:
         if query.isActive:
             query.stop()
-    _count(run, query, counted)
+    if count:
+        _count(run, query, counted)
     _check(query, caught)
 
 

@@ -74,7 +74,7 @@ def route(
         )
         name = group or source.default_group("route", going)
         frame = source.stream(going, wanted, group=name, start=start, max_rows=max_rows)
-        streaming.each_batch(going, frame, work, lag=Lag(going.url, name))
+        streaming.each_batch(going, frame, work, lag=Lag(going.url, name), count=False)
         return going.summary(
             lag=database.reader_lag(going.url, name),
             sent=work.sent,
@@ -118,6 +118,7 @@ class _Route:
             failed = self._send(frame, {}, batch)
             if failed:
                 self._send(frame, failed, batch)
+            self._run.teller.add(frame.count())
         finally:
             frame.unpersist()
 
