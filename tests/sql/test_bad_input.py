@@ -375,8 +375,8 @@ def test_absurd_configuration_is_refused(mq: Caller, setting: str | None, value:
 
 
 def test_many_ids_at_once_are_no_trouble(mq: Caller) -> None:
-    ids = mq.publish_many("t", list(range(10_000)))
-    assert len(mq.consume("q", 10_000)) == 10_000
-    known_and_unknown = list(range(ids[0], ids[0] + 50_000))
+    ids = mq.publish_many("t", list(range(3_000)))
+    assert len(mq.consume("q", 3_000)) == 3_000
+    known_and_unknown = list(range(ids[0], ids[0] + 15_000))
     assert sorted(mq.column("ack_messages", "q", known_and_unknown, "me")) == ids
-    assert mq.statistics("q").completed_count == 10_000
+    assert mq.statistics("q").completed_count == 3_000

@@ -1,6 +1,7 @@
 """Fixtures of the task tests: `place` is a database with the task tables, `store` an open store.
 
-A test that asks for either runs on every backend; `--server mariadb` keeps to one.
+A test that asks for either runs on the wheel's PostgreSQL, on MariaDB and in memory; `--server all`
+adds the machine's PostgreSQL, `--server mariadb` keeps to one.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marker = metafunc.definition.get_closest_marker("backends")
     wanted = metafunc.config.getoption("--server")
-    names = [*(f"pg{binaries.major}" for binaries in available().values()), MARIADB, MEMORY]
+    versions = [f"pg{binaries.major}" for binaries in available().values()]
+    names = [*(versions if wanted else versions[:1]), MARIADB, MEMORY]
     if marker is not None:
         names = [name for name in names if any(name.startswith(each) for each in marker.args)]
-    chosen = [name for name in names if not wanted or name in wanted]
+    chosen = [name for name in names if not wanted or name in wanted or "all" in wanted]
     metafunc.parametrize("backend", chosen, indirect=True, scope="session")
 
 
