@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 PAGES = [page for page in written_pages() if page.blocks("python")]
 
 
+# Each starts a Spark of its own; one of them is enough to begin with.
+LONG = {"docs/guides/archive-and-replay.md", "docs/guides/from-kafka.md"}
+
+
+def _marked(page: Page) -> Any:
+    return pytest.param(page, id=page.name, marks=[pytest.mark.prove] * (page.name in LONG))
+
+
 @pytest.mark.timeout(360)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [_marked(page) for page in PAGES])
 def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None:
     url = f"postgresql://penstock@127.0.0.1:{database.server.port}/{database.name}"
     done = subprocess.run(

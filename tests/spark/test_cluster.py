@@ -31,6 +31,7 @@ def run(files: list[str], *words: str) -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(700)
 def test_smoke_on_a_cluster(tmp_path: Path) -> None:
     with standalone(tmp_path) as master:
