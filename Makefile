@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
 # More than the cores: tests often wait for a server or a process to start.
-JOBS   ?= 4
+JOBS   ?= 3
 PYTEST ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.

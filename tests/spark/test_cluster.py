@@ -38,6 +38,7 @@ def test_smoke_on_a_cluster(tmp_path: Path) -> None:
         run(SMOKE, "--spark-master", master)
 
 
+@pytest.mark.prove
 @pytest.mark.timeout(700)
 def test_smoke_through_connect(tmp_path: Path) -> None:
     with connect_server(tmp_path) as remote:
