@@ -111,7 +111,7 @@ async def test_claim_that_is_cut_off_is_made_again(
 
 async def test_consumer_gives_up_when_it_was_told_to(proxy: Proxy, db: Session) -> None:
     db.execute("select penstock.create_queue('billing', 'orders')")
-    hurried = timedelta(seconds=0.1)
+    hurried = timedelta(seconds=1)
     async with (
         connect(proxy.dsn, retry_for=hurried, connect_timeout=hurried) as mq,
         mq.consume("billing", mode="poll", give_up_after=1) as consumer,
@@ -127,7 +127,7 @@ async def test_consumer_gives_up_when_it_was_told_to(proxy: Proxy, db: Session) 
 
 async def test_consumer_goes_on_when_the_database_comes_back(proxy: Proxy, db: Session) -> None:
     db.execute("select penstock.create_queue('billing', 'orders')")
-    hurried = timedelta(seconds=0.1)
+    hurried = timedelta(seconds=1)
     async with (
         connect(proxy.dsn, retry_for=hurried, connect_timeout=hurried) as mq,
         mq.consume("billing") as consumer,
