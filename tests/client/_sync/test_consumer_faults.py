@@ -139,4 +139,8 @@ def test_consumer_goes_on_when_the_database_comes_back(proxy: Proxy, db: Session
         eventually_sync(lambda: consumer._feeder._failures > 0)
         publish(db, 1)
         proxy.heal()
-        assert next_of(consumer) == 1
+        # Not acknowledged: of a client told to give up after a second, while its pool still rests
+        # between two attempts to connect, nothing is promised about that.
+        message = consumer.get(LONG)
+        assert message is not None
+        assert message.payload == 1
