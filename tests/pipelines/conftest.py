@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["spark"]
 
 _HERE = "tests/pipelines/"
-# One story of each pipeline; the others run Spark for minutes, and belong to `make prove`.
-_ALWAYS = {
-    "test_json_lines_are_mapped_and_read_once",
-    "test_a_crash_between_the_commit_and_the_checkpoint_doubles_nothing",
-    "test_the_first_rule_that_fits_and_a_topic_by_expression",
-    "test_an_archive_is_replayed_by_key_header_and_condition",
-}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -35,7 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.as_posix():
             item.add_marker(pytest.mark.xdist_group("spark"))
-            if _runs_spark(item) and item.name.partition("[")[0] not in _ALWAYS:
+            # One story of each pipeline is always told; the others run Spark for minutes.
+            if _runs_spark(item) and item.get_closest_marker("always") is None:
                 item.add_marker(pytest.mark.prove)
 
 

@@ -64,6 +64,7 @@ def test_other_formats_and_several_topics(shop: Shop, kind: str):
     assert {row["topic"] for row in frame.collect()} == {"orders", "orders, large"}
 
 
+@pytest.mark.always
 def test_a_crash_between_the_commit_and_the_checkpoint_doubles_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):

@@ -28,6 +28,7 @@ def lines(*rows: Any) -> str:
     return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
 
 
+@pytest.mark.always
 def test_json_lines_are_mapped_and_read_once(shop: Shop):
     inbox = shop.folder / "inbox"
     inbox.mkdir()

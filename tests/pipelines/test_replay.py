@@ -23,6 +23,7 @@ def published(shop: Shop) -> None:
     )
 
 
+@pytest.mark.always
 def test_an_archive_is_replayed_by_key_header_and_condition(shop: Shop):
     published(shop)
     shop(archive, "orders", shop.folder / "lake")

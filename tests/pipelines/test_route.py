@@ -79,6 +79,7 @@ def test_a_query_joins_a_static_table(shop: Shop):
     ]
 
 
+@pytest.mark.always
 def test_the_first_rule_that_fits_and_a_topic_by_expression(shop: Shop):
     shop.publish("in", [{"n": n, "to": "x" if n % 2 else "y"} for n in range(5)])
     rules = [
