@@ -111,36 +111,10 @@ language sql stable as $$
             order by m.xid, m.id limit p_limit) plain)
 $$;
 
--- Which queues, readers and topics still need a closed segment of the log.  Index probes only, as in is_read.
+-- Which queues, readers and topics still need a closed segment of the log: twenty of them at most.
 create or replace function penstock_data.held_by(p_segment int, p_closed_at timestamptz, p_now timestamptz) returns text[]
 language sql stable as $$
-    with positions as (
-        select 'queue ' || q.name as holder, q.topic_id,
-            case when p.last_id is null then p.window_to else p.window_from end as seen, false as flagged
-        from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
-        union all
-        select 'queue ' || q.name, q.topic_id, p.flagged_from, true
-        from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
-        where q.ordering <> 'fifo'
-        union all
-        select 'reader ' || r.name, r.topic_id, p.window_from, false
-        from penstock_data.readers r cross join lateral penstock_data.reader_position(r.id) p
-    )
-    select array(
-        select p.holder from positions p
-        where exists (
-            select from penstock_data.messages m
-            where m.segment = p_segment and m.topic_id = p.topic_id and (m.flagged or not p.flagged)
-              and m.xid >= pg_snapshot_xmax(p.seen))
-        or exists (
-            select from penstock_data.messages m
-            where m.segment = p_segment and m.topic_id = p.topic_id and (m.flagged or not p.flagged)
-              and m.xid = any (penstock_data.open_xids(p.seen)))
-        union
-        select 'retention of topic ' || t.name from penstock_data.topics t
-        where p_closed_at + t.retention > p_now
-          and exists (select from penstock_data.messages m where m.segment = p_segment and m.topic_id = t.id)
-        order by 1 limit 20)
+    select array(select distinct h.holder from penstock_data.segment_holders(p_segment, p_closed_at, p_now) as h(holder) order by 1 limit 20)
 $$;
 
 -- Is this one of the messages that somebody looks for?  A null asks for nothing.

@@ -120,35 +120,41 @@ begin
 end
 $$;
 
--- Has every queue and reader read all of a message segment, and is its retention over?  Index probes only.
-create or replace function penstock_data.is_read(p_segment int, p_closed_at timestamptz, p_now timestamptz) returns boolean
+-- Who still needs a message segment as a whole: the queues and readers that have not read all of it, and topics whose
+-- retention is not over.  Index probes only.  Plain SQL, so that whoever asks for one of them stops at the first.
+create or replace function penstock_data.segment_holders(p_segment int, p_closed_at timestamptz, p_now timestamptz) returns setof text
 language sql stable as $$
     with positions as (
-        select q.topic_id, case when p.last_id is null then p.window_to else p.window_from end as seen, false as flagged
+        select 'queue ' || q.name as holder, q.topic_id,
+            case when p.last_id is null then p.window_to else p.window_from end as seen, false as flagged
         from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
         union all
-        select q.topic_id, p.flagged_from, true
+        select 'queue ' || q.name, q.topic_id, p.flagged_from, true
         from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
         where q.ordering <> 'fifo'
         union all
-        select r.topic_id, p.window_from, false
+        select 'reader ' || r.name, r.topic_id, p.window_from, false
         from penstock_data.readers r cross join lateral penstock_data.reader_position(r.id) p
     )
-    select not exists (
-        select from positions p
-        where exists (
-            select from penstock_data.messages m
-            where m.segment = p_segment and m.topic_id = p.topic_id and (m.flagged or not p.flagged)
-              and m.xid >= pg_snapshot_xmax(p.seen))
-        or exists (
-            select from penstock_data.messages m
-            where m.segment = p_segment and m.topic_id = p.topic_id and (m.flagged or not p.flagged)
-              and m.xid = any (penstock_data.open_xids(p.seen)))
-    ) and not exists (
-        select from penstock_data.topics t
-        where p_closed_at + t.retention > p_now
-          and exists (select from penstock_data.messages m where m.segment = p_segment and m.topic_id = t.id)
-    )
+    select p.holder from positions p
+    where exists (
+        select from penstock_data.messages m
+        where m.segment = p_segment and m.topic_id = p.topic_id and (m.flagged or not p.flagged)
+          and m.xid >= pg_snapshot_xmax(p.seen))
+    or exists (
+        select from penstock_data.messages m
+        where m.segment = p_segment and m.topic_id = p.topic_id and (m.flagged or not p.flagged)
+          and m.xid = any (penstock_data.open_xids(p.seen)))
+    union all
+    select 'retention of topic ' || t.name from penstock_data.topics t
+    where p_closed_at + t.retention > p_now
+      and exists (select from penstock_data.messages m where m.segment = p_segment and m.topic_id = t.id)
+$$;
+
+-- Has every queue and reader read all of a message segment, and is its retention over?
+create or replace function penstock_data.is_read(p_segment int, p_closed_at timestamptz, p_now timestamptz) returns boolean
+language sql stable as $$
+    select not exists (select from penstock_data.segment_holders(p_segment, p_closed_at, p_now))
 $$;
 
 -- Empty a message segment that nothing needs any more.  Returns whether it did: false when something still needs it, or
