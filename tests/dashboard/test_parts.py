@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from penstock.client.facts import Activity, Consumer, Holder, QueueNow, Reader
 from penstock.dashboard import charts, words
 from penstock.dashboard.attention import Level, concerns
-from penstock.dashboard.facts import Activity, Consumer, Holder, QueueNow, Reader
 from penstock.dashboard.fanout import MOST_QUEUES, picture
 from penstock.dashboard.pace import wait_after
 from penstock.dashboard.samples import Flow, Sample, Samples, flows_of, percentiles

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.arguments import Host, Port
 from penstock.cli.command import command
 from penstock.cli.session import Session
 from penstock.errors import InvalidSetting
@@ -22,10 +23,8 @@ VIEWER_TOKEN = "PENSTOCK_DASHBOARD_VIEWER_TOKEN"  # noqa: S105
 def dashboard(
     session: Session,
     *,
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8710,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on. Default: this machine only.")
-    ] = "127.0.0.1",
+    port: Port = 8710,
+    host: Host = "127.0.0.1",
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="No login: everybody may act. On loopback only.")
     ] = False,

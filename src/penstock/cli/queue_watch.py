@@ -16,6 +16,7 @@ from penstock.cli.output import fields, grid
 from penstock.cli.session import Session
 from penstock.client import calls
 from penstock.client.calls import looks
+from penstock.client.facts import COUNTED_TO, Activity, QueueNow
 from penstock.errors import UnknownQueue
 
 EVERY = timedelta(seconds=2)
@@ -80,8 +81,8 @@ def looks_at(
     while True:
         rates.note(session.run(looks.activity(rates.since)), time.monotonic())
         found = session.run(looks.queue_overview())
-        _check_known(queues, {each.queue for each in found})
-        yield [_row(each, rates) for each in found if not queues or each.queue in queues]
+        _check_known(queues, {each.name for each in found})
+        yield [_row(each, rates) for each in found if not queues or each.name in queues]
         done += 1
         if done == count:
             return
@@ -96,7 +97,7 @@ class Rates:
         self._at = 0.0
         self._per_second: dict[tuple[str, str], float] = {}
 
-    def note(self, happened: list[looks.Happened], now: float) -> None:
+    def note(self, happened: list[Activity], now: float) -> None:
         span = now - self._at
         self._per_second = {
             (each.kind, each.name): (each.published or each.acked or 0) / span
@@ -117,17 +118,17 @@ def _check_known(asked: Sequence[str], known: set[str]) -> None:
             raise UnknownQueue(f"queue {name!r} does not exist")
 
 
-def _row(queue: looks.QueueAtAGlance, rates: Rates) -> Row:
+def _row(queue: QueueNow, rates: Rates) -> Row:
     oldest = queue.oldest_seconds
     return {
-        "queue": queue.queue,
+        "queue": queue.name,
         "waiting": queue.waiting,
         "scheduled": queue.scheduled,
         "claimed": queue.claimed,
         "dead": queue.dead,
         "oldest": None if oldest is None else timedelta(seconds=round(oldest)),
         "in_s": rates.of("topic", queue.topic),
-        "out_s": rates.of("queue", queue.queue),
+        "out_s": rates.of("queue", queue.name),
         "paused": queue.paused_at is not None,
     }
 
@@ -155,5 +156,5 @@ def _live(session: Session, looking: Iterator[list[Row]]) -> None:
 
 def _marked(row: Row) -> Row:
     counts = ("waiting", "scheduled", "claimed", "dead")
-    more = {name: "> 10,000" for name in counts if row[name] > looks.COUNTED_UP_TO}
+    more = {name: "> 10,000" for name in counts if row[name] > COUNTED_TO}
     return {**row, **more, "paused": "yes" if row["paused"] else None}

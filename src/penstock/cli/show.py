@@ -12,6 +12,7 @@ from penstock.cli.output import error, fields
 from penstock.cli.session import Session
 from penstock.client import calls
 from penstock.client.calls import looks
+from penstock.client.facts import Inspected
 
 EXAMPLE = "penstock message show billing 17"
 UNKNOWN = 1
@@ -27,6 +28,8 @@ def show(session: Session, queue: QueueName, message_id: MessageNumber) -> None:
         error(f"queue {queue} knows no message {message_id}", "it may be gone: history ends")
         raise typer.Exit(UNKNOWN)
     facts = fields(found) | {"payload": _payload(found)}
+    # As everywhere else at the command line.
+    facts = {"error" if name == "last_error" else name: value for name, value in facts.items()}
     session.output.record(
         {
             "message_id": message_id,
@@ -37,7 +40,7 @@ def show(session: Session, queue: QueueName, message_id: MessageNumber) -> None:
     )
 
 
-def _payload(found: looks.Inspected) -> Any:
+def _payload(found: Inspected) -> Any:
     return json.loads(found.payload) if len(found.payload) < looks.WHOLE else found.payload
 
 

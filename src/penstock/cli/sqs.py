@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import duration_option
+from penstock.cli.arguments import Host, Port, duration_option
 from penstock.cli.command import command
 from penstock.cli.session import Session
 from penstock.errors import InvalidSetting
@@ -19,10 +19,8 @@ from penstock.errors import InvalidSetting
 def sqs(
     session: Session,
     *,
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 9324,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on. Default: this machine only.")
-    ] = "127.0.0.1",
+    port: Port = 9324,
+    host: Host = "127.0.0.1",
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Don't check signatures; on loopback only.")
     ] = False,

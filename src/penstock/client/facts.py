@@ -1,4 +1,4 @@
-"""What the pages show, as plain values; each is a row of one of the engine's functions."""
+"""What a look at the engine finds, as plain values; each is a row of one of its functions."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class QueueNow:
     dead: int
     oldest_waiting_at: datetime | None
     oldest_claimed_at: datetime | None
+    oldest_seconds: float | None = None
+    """Since when the oldest waits, by the engine's clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from penstock.dashboard.words import ago, count, rate, span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.dashboard.facts import Holder, QueueNow, Reader
+    from penstock.client.facts import Holder, QueueNow, Reader
     from penstock.dashboard.samples import Sample, Samples
 
 OLD_HEAD = timedelta(minutes=5)

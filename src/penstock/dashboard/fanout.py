@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.dashboard.words import count, rate
 
 if TYPE_CHECKING:
-    from penstock.dashboard.facts import Consumer, QueueNow
+    from penstock.client.facts import Consumer, QueueNow
     from penstock.dashboard.samples import Sample, Samples
 
 MOST_QUEUES = 40

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from dataclasses import dataclass, field
 from datetime import timedelta
 from urllib.parse import urlsplit
 
+from penstock.addresses import is_loopback
 from penstock.errors import InvalidSetting
 
 DEFAULT_PORT = 8710
@@ -75,12 +75,3 @@ class Options:
         except ValueError:
             return False
         return name == self.host or is_loopback(name)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

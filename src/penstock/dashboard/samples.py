@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from penstock.dashboard.facts import Activity, Consumer, Holder, QueueNow, Reader
+    from penstock.client.facts import Activity, Consumer, Holder, QueueNow, Reader
 
 KEPT = 300
 """Samples in memory: ten minutes at one every two seconds."""

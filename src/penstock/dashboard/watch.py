@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from penstock.dashboard import calls
+from penstock.client.calls import looks
+from penstock.client.endings import end
 from penstock.dashboard.pace import Pace
 from penstock.dashboard.samples import Sample, Samples, flows_of
 from penstock.errors import PenstockError
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from psycopg import AsyncConnection
 
+    from penstock.client.facts import Activity, Consumer, Holder, QueueNow, Reader
     from penstock.dashboard.database import Database
-    from penstock.dashboard.facts import Activity, Consumer, Holder, QueueNow, Reader
 
 _log = logging.getLogger("penstock.dashboard")
 
@@ -107,9 +108,9 @@ class Watch:
         async with self._changed:
             self._changed.notify_all()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await end([self._task])
+            if not self._task.cancelled():
+                self._task.result()
 
     async def _poll(self) -> None:
         while self._watchers and not self._stopped:
@@ -134,9 +135,9 @@ class Watch:
 
     async def _take_sample(self) -> None:
         async with self._database.looking() as connection:
-            now = await self._database.run(connection, calls.clock())
+            now = await self._database.run(connection, looks.clock())
             if self._depth.is_due():
-                self._queues = await self._timed(connection, self._depth, calls.queue_overview())
+                self._queues = await self._timed(connection, self._depth, looks.queue_overview())
             if self._flow.is_due():
                 await self._count(connection)
             if self._slow.is_due():
@@ -164,15 +165,15 @@ class Watch:
         since, self._seconds = self._snapshot, now - self._counted_at
         if since is None or self._seconds > _STALE:
             since, self._seconds = None, 0.0
-        self._activity = await self._timed(connection, self._flow, calls.activity(since))
+        self._activity = await self._timed(connection, self._flow, looks.activity(since))
         self._counted_at = now
         self._snapshot = self._activity[0].snapshot if self._activity else None
 
     async def _look_slowly(self, connection: AsyncConnection[Any]) -> None:
         began = time.monotonic()
-        self._consumers = await self._database.run(connection, calls.list_consumers())
-        self._readers = await self._database.run(connection, calls.reader_overview())
-        self._holders = await self._database.run(connection, calls.horizon_holders())
+        self._consumers = await self._database.run(connection, looks.list_consumers())
+        self._readers = await self._database.run(connection, looks.reader_overview())
+        self._holders = await self._database.run(connection, looks.horizon_holders())
         self._slow.took(time.monotonic() - began)
 
     async def _timed(self, connection: AsyncConnection[Any], pace: Pace, call: Any) -> Any:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.dashboard.facts import COUNTED_TO
+from penstock.client.facts import COUNTED_TO
 
 NOTHING = "\u2013"
 """An en dash, where there is nothing to tell."""

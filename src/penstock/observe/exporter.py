@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from penstock.client.facts import QueueNow
+
 Value = tuple[tuple[str, ...], float]
 
 
@@ -50,8 +52,8 @@ class DatabaseCollector:
         return []
 
     def _queues(self) -> dict[str, list[Value]]:
-        queues: list[looks.QueueAtAGlance] = self._ask(looks.queue_overview())
-        of: dict[str, Callable[[looks.QueueAtAGlance], float]] = {
+        queues: list[QueueNow] = self._ask(looks.queue_overview())
+        of: dict[str, Callable[[QueueNow], float]] = {
             "queue_pending": lambda each: each.waiting + each.scheduled,
             "queue_processing": lambda each: each.claimed,
             "queue_scheduled": lambda each: each.scheduled,
@@ -59,18 +61,18 @@ class DatabaseCollector:
             "queue_paused": lambda each: each.paused_at is not None,
         }
         found: dict[str, list[Value]] = {
-            name: [((each.queue,), float(read(each))) for each in queues]
+            name: [((each.name,), float(read(each))) for each in queues]
             for name, read in of.items()
         }
         found[OLDEST[0]] = [
-            ((each.queue,), each.oldest_waiting_at.timestamp())
+            ((each.name,), each.oldest_waiting_at.timestamp())
             for each in queues
             if each.oldest_waiting_at is not None
         ]
         return found
 
     def _storage(self) -> dict[str, list[Value]]:
-        segments = self._ask(looks.segments())
+        segments = self._ask(looks.segment_overview())
         kinds = {(each.kind, each.state) for each in segments}
         held = {
             kind: [each for each in segments if (each.kind, each.state) == kind] for kind in kinds
@@ -83,7 +85,7 @@ class DatabaseCollector:
                 (kind, float(sum(each.bytes for each in some))) for kind, some in held.items()
             ],
             "reader_lag": [
-                ((each.reader,), float(each.lag)) for each in self._ask(looks.readers())
+                ((each.name,), float(each.lag)) for each in self._ask(looks.reader_overview())
             ],
             "oldest_transaction_seconds": [((), self._ask(looks.oldest_transaction()) or 0.0)],
         }

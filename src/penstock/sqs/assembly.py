@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client._async.client import Client
 from penstock.client.calls import Call, maintain
+from penstock.client.endings import end
 from penstock.client.rows import one
 from penstock.errors import InvalidSetting, PenstockError
 from penstock.sqs import key_file, key_table
@@ -76,9 +77,7 @@ class Door:
     async def close(self) -> None:
         """Answer what is open, finish what is under way, disconnect."""
         self.polls.stop()
-        for chore in self._chores:
-            chore.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        await end(self._chores)
         await self.polls.settle()
         await self.service.close()
         await self.client.close()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from penstock.addresses import is_loopback
 from penstock.errors import InvalidSetting
 from penstock.sqs import limits
 from penstock.sqs.names import DEFAULT_ACCOUNT, DEFAULT_REGION, UrlStyle, is_account
@@ -72,12 +72,3 @@ class Options:
             raise InvalidSetting(f"{self.account!r} is no account: twelve digits are needed")
         if self.public_url is not None and not urlsplit(self.public_url).netloc:
             raise InvalidSetting("the public URL must look like https://queues.example.com")
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

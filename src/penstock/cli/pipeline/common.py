@@ -21,6 +21,16 @@ from penstock.cli.session import Session
 from penstock.errors import InvalidSetting
 
 Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to read.")]
+To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic to publish to.")]
+FileFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="json|csv|parquet",
+        help="The files' format.",
+        show_default="by the file's ending",
+    ),
+]
 Group = Annotated[
     str | None,
     typer.Option("--group", help="The reader's name in the database.", show_default="of its own"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.pipeline.common import pairs, pipeline_command
+from penstock.cli.pipeline.common import FileFormat, To, pairs, pipeline_command
 from penstock.cli.session import Session
 
 
@@ -26,16 +26,8 @@ def ingest(
         list[str],
         typer.Argument(metavar="SOURCE...", help="Files, folders, patterns; with --table, names."),
     ],
-    topic: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic to publish to.")],
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="json|csv|parquet",
-            help="The files' format.",
-            show_default="by the file's ending",
-        ),
-    ] = None,
+    topic: To,
+    format: FileFormat = None,
     table: Annotated[
         bool, typer.Option("--table", help="The sources are tables that Spark knows.")
     ] = False,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.pipeline.common import pipeline_command
+from penstock.cli.pipeline.common import FileFormat, To, pipeline_command
 from penstock.cli.session import Session
 
 app = typer.Typer(
@@ -18,8 +18,6 @@ app = typer.Typer(
     epilog="Example: penstock pipeline migrate pgmq billing --to billing",
     no_args_is_help=True,
 )
-
-To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic to publish to.")]
 
 
 @pipeline_command(app, example="penstock pipeline migrate pgmq billing --to orders", ends=True)
@@ -62,15 +60,7 @@ def kafka(
         list[str], typer.Argument(metavar="SOURCE...", help="Files, folders or patterns.")
     ],
     to: To,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="json|csv|parquet",
-            help="The files' format.",
-            show_default="by the file's ending",
-        ),
-    ] = None,
+    format: FileFormat = None,
     base64: Annotated[
         bool, typer.Option("--base64", help="Key and value are base64 in the files.")
     ] = False,

@@ -9,10 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import duration_option
-from penstock.cli.pipeline.common import Group, MaxRows, Start, Topics, pairs, pipeline_command
+from penstock.cli.pipeline.common import Group, MaxRows, Start, To, Topics, pairs, pipeline_command
 from penstock.cli.session import Session
-
-To = Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic to publish to.")]
 
 
 def dedupe(

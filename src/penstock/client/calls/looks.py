@@ -1,137 +1,107 @@
 """Calls that look at many things at once, at a cost that does not grow with the backlog."""
 
-# ruff: noqa: S608 - what is put into the text of a call are column lists of this file
-
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.calls.call import Call
-from penstock.client.rows import Row, many, maybe
+from penstock.client.calls.call import Call, to_json
+from penstock.client.facts import (
+    Activity,
+    Consumer,
+    Found,
+    Holder,
+    Inspected,
+    QueueNow,
+    Reader,
+    Schedule,
+    Segment,
+    Step,
+    Stream,
+)
+from penstock.client.rows import many, maybe, one, same
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
-    from penstock.models import Json
-
-COUNTED_UP_TO = 10_000
-"""A number above it means "more than this"."""
-_OVERVIEW = (
-    "queue_name, topic_name, paused_at, waiting, scheduled, claimed, dead, oldest_waiting_at, "
-    "extract(epoch from penstock.clock() - oldest_waiting_at)::float"
-)
-_INSPECTED = (
-    "state, payload, payload_bytes, headers, key, priority, delivery_attempts, published_at, "
-    "visible_at, expires_at, correlation_id, tenant_id, token, claimed_at, last_error, history"
-)
 WHOLE = 16_777_216
+"""Characters of a payload: more than one can have."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAtAGlance:
-    """One queue: numbers are counted up to 10,001."""
-
-    queue: str
-    topic: str
-    paused_at: datetime | None
-    waiting: int
-    scheduled: int
-    claimed: int
-    dead: int
-    oldest_waiting_at: datetime | None
-    oldest_seconds: float | None
+def clock() -> Call[datetime]:
+    return Call("select penstock.clock()", (), one(same))
 
 
-@dataclass(frozen=True, slots=True)
-class Inspected:
-    """All about one message in one queue."""
-
-    state: str | None
-    payload: str
-    """JSON text, cut where it was asked to be."""
-    payload_bytes: int
-    headers: dict[str, Json] | None
-    key: str | None
-    priority: int
-    attempts: int
-    published_at: datetime
-    visible_at: datetime | None
-    expires_at: datetime | None
-    correlation_id: str | None
-    tenant_id: str | None
-    token: str | None
-    claimed_at: datetime | None
-    error: str | None
-    history: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """What became of messages since a snapshot: published to a topic, or finished by a queue."""
-
-    kind: str
-    name: str
-    snapshot: str
-    published: int | None
-    acked: int | None
-    failed: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A piece of the log or of the history."""
-
-    kind: str
-    number: int
-    state: str
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderAtAGlance:
-    reader: str
-    topic: str
-    lag: int
-
-
-def queue_overview() -> Call[list[QueueAtAGlance]]:
+def queue_overview() -> Call[list[QueueNow]]:
     return Call(
-        f"select {_OVERVIEW} from penstock.queue_overview()", (), many(_reader(QueueAtAGlance))
+        "select queue_name, topic_name, ordering, paused_at, waiting, scheduled, claimed, dead, "
+        "oldest_waiting_at, oldest_claimed_at, "
+        "extract(epoch from penstock.clock() - oldest_waiting_at)::float "
+        "from penstock.queue_overview()",
+        (),
+        many(lambda row: QueueNow(*row)),
     )
 
 
-def inspect_message(queue: str, message_id: int, *, most: int = WHOLE) -> Call[Inspected | None]:
-    return Call(
-        f"select {_INSPECTED} from penstock.inspect_message(%s, %s::bigint, %s::int)",
-        (queue, message_id, most),
-        maybe(_reader(Inspected)),
-    )
-
-
-def activity(since: str | None) -> Call[list[Happened]]:
+def activity(since: str | None) -> Call[list[Activity]]:
     """Give the answer's snapshot back the next time, and nothing is counted twice."""
     return Call(
-        "select kind, name, snapshot::text, published, acked, failed"
-        " from penstock.activity(%s::pg_snapshot)",
+        "select kind, name, snapshot::text, published, acked, failed, released, expired, dead, "
+        "lapsed, waits, works, complete from penstock.activity(%s::text::pg_snapshot)",
         (since,),
-        many(_reader(Happened)),
+        many(lambda row: Activity(*row)),
     )
 
 
-def segments() -> Call[list[Segment]]:
+def queue_history(queue: str, since: timedelta, step: timedelta) -> Call[list[Step]]:
     return Call(
-        "select kind, number, state, bytes from penstock.segment_overview()",
-        (),
-        many(_reader(Segment)),
+        "select step_at, published, acked, failed, expired, dead, work_p50, work_p95 "
+        "from penstock.queue_history(%s, %s, %s)",
+        (queue, since, step),
+        many(lambda row: Step(*row)),
     )
 
 
-def readers() -> Call[list[ReaderAtAGlance]]:
+def list_consumers() -> Call[list[Consumer]]:
     return Call(
-        "select reader_name, topic_name, lag from penstock.reader_overview()",
+        "select queue_name, token, claimed, message_ids, oldest_claimed_at, next_deadline, "
+        "waiting_until from penstock.list_consumers()",
         (),
-        many(_reader(ReaderAtAGlance)),
+        many(lambda row: Consumer(*row)),
+    )
+
+
+def reader_overview() -> Call[list[Reader]]:
+    return Call(
+        "select reader_name, topic_name, created_at, committed_at, lag, oldest_at "
+        "from penstock.reader_overview()",
+        (),
+        many(lambda row: Reader(*row)),
+    )
+
+
+def list_streams() -> Call[list[Stream]]:
+    return Call(
+        "select name, entity, readers, created_at, committed_at from penstock.list_streams()",
+        (),
+        many(lambda row: Stream(*row)),
+    )
+
+
+def segment_overview() -> Call[list[Segment]]:
+    return Call(
+        "select kind, number, state, bytes, opened_at, closed_at, held_by "
+        "from penstock.segment_overview()",
+        (),
+        many(lambda row: Segment(*row)),
+    )
+
+
+def horizon_holders() -> Call[list[Holder]]:
+    return Call(
+        "select kind, name, pid, application, state, since, xmin_age "
+        "from penstock.horizon_holders()",
+        (),
+        many(lambda row: Holder(*row)),
     )
 
 
@@ -145,8 +115,41 @@ def oldest_transaction() -> Call[float | None]:
     )
 
 
-def _reader(kind: Any) -> Any:
-    def read(row: Row) -> Any:
-        return kind(*row)
+def list_schedules() -> Call[list[Schedule]]:
+    return Call(
+        "select schedule_name, topic_name, fires, last_fire_at, usual_gap "
+        "from penstock.list_schedules()",
+        (),
+        many(lambda row: Schedule(*row)),
+    )
 
-    return read
+
+def find_messages(
+    queue: str,
+    state: str,
+    *,
+    after: str = "",
+    limit: int,
+    key: str | None = None,
+    correlation_id: str | None = None,
+    headers: dict[str, Any] | None = None,
+) -> Call[list[Found]]:
+    return Call(
+        "select place, message_id, message_key, message_correlation_id, message_headers, priority, "
+        "delivery_attempts, published_at, visible_at, token, last_error "
+        "from penstock.find_messages(%s, %s, %s, %s::int, %s, %s, %s::text::jsonb)",
+        (queue, state, after, limit, key, correlation_id, headers and to_json(headers)),
+        many(lambda row: Found(*row)),
+    )
+
+
+def inspect_message(
+    queue: str, message_id: int, most_characters: int = WHOLE
+) -> Call[Inspected | None]:
+    return Call(
+        "select state, payload, payload_bytes, headers, key, priority, delivery_attempts, "
+        "published_at, visible_at, expires_at, correlation_id, tenant_id, token, claimed_at, "
+        "last_error, history from penstock.inspect_message(%s, %s::bigint, %s::int)",
+        (queue, message_id, most_characters),
+        maybe(lambda row: Inspected(*row)),
+    )

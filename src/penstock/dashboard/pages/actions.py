@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse
 
 from penstock.client import calls as engine
-from penstock.dashboard import calls
+from penstock.client.calls import audit
 from penstock.dashboard.desk import asked, desk, session
 from penstock.dashboard.desk import page as whole
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from penstock.client.calls import Call
-    from penstock.dashboard.facts import Deed
+    from penstock.client.facts import Deed
 
 _MOST_IDS = 1000
 
@@ -125,7 +125,7 @@ async def act(request: Request) -> Response:
     at = desk(request)
     some = ids if action.takes_ids and ids else None
     detail: dict[str, Any] | None = {"ids": some[:20], "count": len(some)} if some else None
-    deed = calls.record_action(_actor(request), action.name, queue, detail)
+    deed = audit.record_action(_actor(request), action.name, queue, detail)
     *_, number = await at.database.act(action.call(queue, some), deed)
     at.watch.hurry()
     return RedirectResponse(f"{_back(queue, ids, done=action.name)}&did={number}", 303)
@@ -136,7 +136,7 @@ async def deed_done(request: Request) -> dict[str, Any] | None:
     number = asked(request, "did")
     if not (number.isascii() and number.isdigit() and len(number) < 19):  # noqa: PLR2004 - bigint
         return None
-    found = await desk(request).database.look(calls.list_actions(int(number) + 1, 1))
+    found = await desk(request).database.look(audit.list_actions(int(number) + 1, 1))
     if not found or found[0].id != int(number):
         return None
     return {"deed": found[0], "words": sentence(found[0]), "undo": _undo(found[0])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.dashboard import calls
+from penstock.client.calls import audit
 from penstock.dashboard.desk import asked, desk
 from penstock.dashboard.desk import page as whole
 
@@ -18,6 +18,6 @@ PAGE_SIZE = 100
 async def page(request: Request) -> Response:
     before = asked(request, "before")
     behind = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None  # noqa: PLR2004
-    deeds = await desk(request).database.look(calls.list_actions(behind, PAGE_SIZE))
+    deeds = await desk(request).database.look(audit.list_actions(behind, PAGE_SIZE))
     more = deeds[-1].id if len(deeds) == PAGE_SIZE else None
     return whole(request, "audit.html", deeds=deeds, more=more)

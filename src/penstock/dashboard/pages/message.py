@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.dashboard import calls
+from penstock.client.calls import looks
 from penstock.dashboard.desk import asked, desk
 from penstock.dashboard.desk import page as whole
 from penstock.dashboard.pages.actions import deed_done
@@ -22,7 +22,7 @@ async def page(request: Request) -> Response:
         return whole(
             request, "error.html", code=400, message="A message's id is a whole number.", hint=""
         )
-    call = calls.inspect_message(queue, int(wanted), MOST_CHARACTERS)
+    call = looks.inspect_message(queue, int(wanted), MOST_CHARACTERS)
     found = await at.database.look(call, as_monitor=False)
     if found is None:
         return whole(
@@ -39,6 +39,6 @@ async def page(request: Request) -> Response:
         id=int(wanted),
         message=found,
         is_cut=len(found.payload) >= MOST_CHARACTERS,
-        now=await at.database.look(calls.clock()),
+        now=await at.database.look(looks.clock()),
         did=await deed_done(request),
     )

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.client.facts import COUNTED_TO
 from penstock.dashboard.attention import concerns
 from penstock.dashboard.charts import Spark, spark, thinned
 from penstock.dashboard.desk import desk
 from penstock.dashboard.desk import page as whole
-from penstock.dashboard.facts import COUNTED_TO
 from penstock.dashboard.fanout import picture
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from penstock.client.facts import QueueNow
     from penstock.dashboard.desk import Desk
-    from penstock.dashboard.facts import QueueNow
     from penstock.dashboard.samples import Latency, Sample, Samples
 
 

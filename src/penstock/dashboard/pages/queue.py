@@ -10,11 +10,12 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse
 
 from penstock.client import calls as engine
-from penstock.dashboard import calls, words
+from penstock.client.calls import looks
+from penstock.client.facts import Step
+from penstock.dashboard import words
 from penstock.dashboard.charts import Chart, Series, chart
 from penstock.dashboard.desk import asked, desk
 from penstock.dashboard.desk import page as whole
-from penstock.dashboard.facts import Step
 from penstock.dashboard.pages.actions import deed_done
 from penstock.errors import PermissionDenied, UnknownQueue
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from penstock.client.facts import Found
     from penstock.dashboard.desk import Desk
-    from penstock.dashboard.facts import Found
     from penstock.dashboard.samples import Flow, Sample
 
 STATES = ("waiting", "claimed", "scheduled", "dead")
@@ -60,7 +61,7 @@ async def page(request: Request) -> Response:
     more = _next_place(found)
     span = asked(request, "span", "1h")
     span = span if span in SPANS else "1h"
-    steps = await at.database.look(calls.queue_history(name, *SPANS[span]))
+    steps = await at.database.look(looks.queue_history(name, *SPANS[span]))
     return whole(
         request,
         "queue.html",
@@ -225,7 +226,7 @@ async def _messages(
     at: Desk, name: str, state: str, wanted: dict[str, Any]
 ) -> tuple[list[Found], str]:
     """A page of messages, with the login's own rights; or why they can't be shown."""
-    call = calls.find_messages(name, state, limit=PAGE_SIZE + 1, **wanted)
+    call = looks.find_messages(name, state, limit=PAGE_SIZE + 1, **wanted)
     try:
         return await at.database.look(call, as_monitor=False), ""
     except PermissionDenied as refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.dashboard import calls
+from penstock.client.calls import looks
 from penstock.dashboard.desk import desk
 from penstock.dashboard.desk import page as whole
 
@@ -25,7 +25,7 @@ async def page(request: Request) -> Response:
         live="readers",
         inner=regions(at, sample),
         now=sample.at,
-        streams=await at.database.look(calls.list_streams()),
+        streams=await at.database.look(looks.list_streams()),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.dashboard import calls
+from penstock.client.calls import looks
 from penstock.dashboard.desk import desk
 from penstock.dashboard.desk import page as whole
 
@@ -18,6 +18,6 @@ async def page(request: Request) -> Response:
     return whole(
         request,
         "schedules.html",
-        now=await at.database.look(calls.clock()),
-        schedules=await at.database.look(calls.list_schedules()),
+        now=await at.database.look(looks.clock()),
+        schedules=await at.database.look(looks.list_schedules()),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.dashboard import calls
+from penstock.client.calls import looks
 from penstock.dashboard.desk import desk
 from penstock.dashboard.desk import page as whole
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 async def page(request: Request) -> Response:
     at = desk(request)
-    segments = await at.database.look(calls.segment_overview())
+    segments = await at.database.look(looks.segment_overview())
     return whole(
         request,
         "storage.html",
-        now=await at.database.look(calls.clock()),
+        now=await at.database.look(looks.clock()),
         segments=segments,
         largest=max((each.bytes for each in segments), default=1) or 1,
         total=sum(each.bytes for each in segments),
-        holders=await at.database.look(calls.horizon_holders()),
+        holders=await at.database.look(looks.horizon_holders()),
     )
