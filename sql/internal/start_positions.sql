@@ -37,7 +37,8 @@ begin
     v_position.turn := case when p_queue.ordering = 'fair' then 0 end;
     v_position.floor := penstock_data.clock();
     v_position.full_scan_at := v_position.floor + interval '1 second';
-    v_position.attend_at := v_position.full_scan_at;
+    -- Flags tell of messages that some queue has not seen; a queue that begins earlier has to look for itself.
+    v_position.attend_at := case when p_at_end then v_position.full_scan_at else v_position.floor end;
     return v_position;
 end
 $$;

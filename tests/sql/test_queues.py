@@ -107,6 +107,18 @@ def test_queue_created_at_the_beginning_gets_all_that_the_log_holds(
     assert sorted(mq.drain("q")) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("ordering", ["standard", "fair"])
+def test_queue_created_at_the_beginning_begins_with_the_highest_priority(
+    mq: Caller, ordering: str
+) -> None:
+    mq("create_topic", "t")
+    mq.publish("t", "plain")
+    mq.publish("t", "urgent", priority=5)
+    mq.rows("maintain")  # no queue wants to know of it, so it is forgotten that there is a priority
+    mq("create_queue", "q", "t", start_at="beginning", ordering=ordering)
+    assert mq.payloads("q", 1) == ["urgent"]
+
+
 @pytest.mark.parametrize("ordering", ["standard", "fifo", "fair"])
 def test_queue_created_at_a_time_gets_what_was_published_since(mq: Caller, ordering: str) -> None:
     mq("create_topic", "t")
