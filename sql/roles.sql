@@ -43,7 +43,7 @@ begin
         return;
     end if;
     grant usage on schema penstock to penstock_publisher, penstock_consumer, penstock_monitor, penstock_admin;
-    grant execute on function penstock.schema_version(), penstock.error_codes(), penstock.clock()
+    grant execute on function penstock.schema_version(), penstock.schema_fingerprint(), penstock.error_codes(), penstock.clock()
         to penstock_publisher, penstock_consumer, penstock_monitor;
     grant execute on all functions in schema penstock to penstock_admin;
     for v_role, v_function in

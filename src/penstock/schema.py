@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
+from psycopg import sql
 
 from penstock.errors import (
     INSTALL_ADVICE,
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
 
 EXPECTED_VERSION = 1
 VERSION_QUERY = "select penstock.schema_version()"
+FINGERPRINT_QUERY = "select penstock.schema_fingerprint()"
+# Scripts change more often than the version that clients ask for: this tells one text from another.
+_STAMP = sql.SQL(
+    "create or replace function penstock.schema_fingerprint() returns text"
+    " language sql immutable as {body};"
+)
 
 _PACKAGE = Path(__file__).resolve().parent
 _TRANSACTION = ("begin;", "commit;")
@@ -63,27 +72,61 @@ def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[str]:
 
 def install(conn: psycopg.Connection[Any]) -> None:
     """Install the engine, or bring an older one up to this version; all of it or nothing."""
-    _run(conn, "install.sql")
+    body = sql.SQL("select {}").format(sql.Literal(fingerprint())).as_string(conn)
+    stamp = _STAMP.format(body=sql.Literal(body)).as_string(conn)
+    _run(conn, script("install.sql") + stamp)
+
+
+def follow(conn: psycopg.Connection[Any]) -> bool:
+    """Install unless the engine is of these very scripts, or of a newer version; whether it did.
+
+    For a database that is ours alone: elsewhere its owner says when it changes.
+    """
+    version = installed_version(conn) or 0
+    if version > EXPECTED_VERSION:
+        return False
+    if version == EXPECTED_VERSION and installed_fingerprint(conn) == fingerprint():
+        return False
+    install(conn)
+    return True
 
 
 def uninstall(conn: psycopg.Connection[Any]) -> None:
     """Remove the engine and every message in it."""
-    _run(conn, "uninstall.sql")
+    _run(conn, script("uninstall.sql"))
 
 
-def _run(conn: psycopg.Connection[Any], name: str) -> None:
+def _run(conn: psycopg.Connection[Any], statements: str) -> None:
     try:
         with conn.transaction():
-            conn.execute(script(name).encode())
+            conn.execute(statements.encode())
     except psycopg.Error as exc:
         raise translate(exc) from exc
 
 
+@cache
+def fingerprint() -> str:
+    """What names the engine's scripts as they are in this package."""
+    return sha256(script("install.sql").encode()).hexdigest()[:16]
+
+
 def installed_version(conn: psycopg.Connection[Any]) -> int | None:
     """The version of the engine in this database; None when there is none."""
+    version: int | None = _ask(conn, VERSION_QUERY)
+    return version
+
+
+def installed_fingerprint(conn: psycopg.Connection[Any]) -> str | None:
+    """The fingerprint of the scripts that installed the engine; None when psql ran them."""
+    found: str | None = _ask(conn, FINGERPRINT_QUERY)
+    return found
+
+
+def _ask(conn: psycopg.Connection[Any], query: LiteralString) -> Any:
+    """The one value of a query; None where the function is missing."""
     try:
         with conn.transaction():
-            row = conn.execute(VERSION_QUERY).fetchone()
+            row = conn.execute(query).fetchone()
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction):
         return None
     except psycopg.Error as exc:

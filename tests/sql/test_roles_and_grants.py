@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROLES = ["penstock_publisher", "penstock_consumer", "penstock_monitor", "penstock_admin"]
 
-EVERYBODY = {"clock", "schema_version", "error_codes"}
+EVERYBODY = {"clock", "schema_version", "schema_fingerprint", "error_codes"}
 PUBLISHER = {
     "publish_message",
     "publish_messages",
@@ -92,7 +92,7 @@ MONITOR = {
     "list_actions",
 }
 # These run with the caller's rights, or compute nothing from tables.
-INVOKERS = {"create_stage", "publish_stage", "schema_version"}
+INVOKERS = {"create_stage", "publish_stage", "schema_version", "schema_fingerprint"}
 
 
 @pytest.fixture

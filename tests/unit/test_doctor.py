@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from penstock.cli.doctor import CLOCK_TOLERANCE, clock
+from penstock.cli.doctor import CLOCK_TOLERANCE, build, clock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 A_MOMENT = timedelta(milliseconds=1)
@@ -21,3 +21,16 @@ def test_a_clock_that_is_ahead_or_behind_is_told_with_what_to_do() -> None:
         assert not found.ok
         assert found.advice is not None
         assert str(abs(off)) in found.detail
+
+
+def test_an_engine_of_this_package_or_of_psql_is_well() -> None:
+    assert build("ours", "ours").ok
+    assert build(None, "ours").ok
+    assert "not compared" in build(None, "ours").detail
+
+
+def test_an_engine_of_other_scripts_is_told_with_what_to_do() -> None:
+    found = build("theirs", "ours")
+    assert not found.ok
+    assert "other scripts" in found.detail
+    assert "penstock init" in (found.advice or "")

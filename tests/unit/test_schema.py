@@ -14,11 +14,13 @@ from penstock import schema
 from penstock.errors import EngineError, NotInstalled, PenstockError, WrongSchemaVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.fixtures.databases import Database
 
 
 @pytest.fixture
-def sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A small engine in place of the real one."""
     (tmp_path / "inner").mkdir()
     (tmp_path / "install.sql").write_text(
@@ -34,7 +36,9 @@ def sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "uninstall.sql").write_text("drop schema penstock cascade;", encoding="utf-8")
     monkeypatch.setattr(schema, "folder", lambda: tmp_path)
-    return tmp_path
+    schema.fingerprint.cache_clear()
+    yield tmp_path
+    schema.fingerprint.cache_clear()
 
 
 @pytest.fixture
@@ -88,6 +92,46 @@ def test_version_can_be_asked_inside_a_transaction(sql: Path, empty_database: Da
         schema.install(conn)
         assert schema.installed_version(conn) == schema.EXPECTED_VERSION
         assert conn.execute("select 'kept'::regclass").fetchone() is not None
+
+
+def test_engine_of_other_scripts_is_replaced_and_one_of_these_is_left_alone(
+    sql: Path, session: psycopg.Connection[Any]
+) -> None:
+    assert schema.follow(session)
+    assert schema.installed_fingerprint(session) == schema.fingerprint()
+    assert not schema.follow(session)
+    (sql / "inner" / "more.sql").write_text(
+        "create or replace function penstock.more() returns int language sql as 'select 7';",
+        encoding="utf-8",
+    )
+    (sql / "inner" / "all.sql").write_text("\\ir version.sql\n\\ir more.sql", encoding="utf-8")
+    schema.fingerprint.cache_clear()
+    assert schema.installed_fingerprint(session) != schema.fingerprint()
+    assert schema.follow(session)
+    assert session.execute("select penstock.more()").fetchone() == (7,)
+
+
+def test_engine_without_a_fingerprint_is_replaced(
+    sql: Path, session: psycopg.Connection[Any]
+) -> None:
+    """As earlier checkouts left it."""
+    schema.install(session)
+    session.execute("drop function penstock.schema_fingerprint()")
+    assert schema.installed_fingerprint(session) is None
+    assert schema.follow(session)
+    assert schema.installed_fingerprint(session) == schema.fingerprint()
+
+
+def test_newer_engine_is_not_replaced_by_an_older_one(
+    sql: Path, session: psycopg.Connection[Any]
+) -> None:
+    schema.install(session)
+    session.execute(
+        "create or replace function penstock.schema_version() returns int language sql "
+        f"as 'select {schema.EXPECTED_VERSION + 1}'"
+    )
+    assert not schema.follow(session)
+    assert schema.installed_version(session) == schema.EXPECTED_VERSION + 1
 
 
 def test_missing_engine_says_how_to_install(session: psycopg.Connection[Any]) -> None:

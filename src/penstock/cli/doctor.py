@@ -77,7 +77,7 @@ def _engine(connection: AnyConnection, *, needed: bool) -> Iterator[HealthCheck]
     except PenstockError as problem:
         yield _failed("engine", problem)
         return
-    yield HealthCheck("engine", ok=True, detail=f"version {schema.EXPECTED_VERSION}", advice=None)
+    yield build(schema.installed_fingerprint(connection), schema.fingerprint())
     yield _roles(connection)
     yield from _health(connection)
 
@@ -126,6 +126,21 @@ def clock(server: datetime, before: datetime, after: datetime) -> HealthCheck:
     )
 
 
+def build(installed: str | None, ours: str) -> HealthCheck:
+    """Two builds of one version work side by side, until one calls what the other lacks."""
+    ok = installed in (None, ours)
+    seen = {
+        None: "installed with psql, so not compared with this package's scripts",
+        ours: "installed from this package's scripts",
+    }.get(installed, "installed from other scripts than this package's")
+    return HealthCheck(
+        "engine",
+        ok=ok,
+        detail=f"version {schema.EXPECTED_VERSION}, {seen}",
+        advice=None if ok else "run penstock init with the newer package, then upgrade the others",
+    )
+
+
 def _roles(connection: AnyConnection) -> HealthCheck:
     found = connection.execute(
         "select rolname::text, pg_has_role(oid, 'usage') from pg_roles where rolname = any(%s)",
@@ -134,11 +149,14 @@ def _roles(connection: AnyConnection) -> HealthCheck:
     missing = sorted(set(ROLES) - {name for name, _ in found})
     if missing:
         return HealthCheck(
-            "roles", ok=False, detail=f"missing: {', '.join(missing)}", advice="run penstock init"
+            "your roles",
+            ok=False,
+            detail=f"missing: {', '.join(missing)}",
+            advice="run penstock init",
         )
     held = sorted(name for name, mine in found if mine)
     return HealthCheck(
-        "roles",
+        "your roles",
         ok=bool(held),
         detail=f"{connection.info.user} acts as {', '.join(held) or 'none of them'}",
         advice=None if held else f"grant {ROLES[0]} (or a narrower role) to {connection.info.user}",

@@ -54,8 +54,7 @@ class Session(Opening):
 
     def _install(self, connection: AnyConnection) -> None:
         """The embedded server is ours alone, so its engine follows the package without a word."""
-        if (schema.installed_version(connection) or 0) < schema.EXPECTED_VERSION:
-            schema.install(connection)
+        if schema.follow(connection):
             self.output.note("installed the engine in it")
 
     def connect(self) -> AnyConnection:

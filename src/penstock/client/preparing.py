@@ -38,8 +38,7 @@ def prepare(settings: Settings, closing: ExitStack) -> str:
     dsn = with_defaults(server.dsn, settings)
     with _connected(dsn, settings) as connection:
         # It is ours alone, so its engine follows the package without a word.
-        if (schema.installed_version(connection) or 0) < schema.EXPECTED_VERSION:
-            schema.install(connection)
+        schema.follow(connection)
         schema.check(connection)
     return dsn
 

@@ -115,7 +115,7 @@ async def test_closing_ends_every_connection(
     await eventually_async(lambda: db.execute(OTHERS).fetchone() == (0,))
 
 
-async def test_without_a_dsn_an_embedded_server_is_started_with_the_engine(
+async def test_without_a_dsn_an_embedded_server_is_started_and_its_engine_follows_the_package(
     open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PENSTOCK_DSN", raising=False)
@@ -123,6 +123,13 @@ async def test_without_a_dsn_an_embedded_server_is_started_with_the_engine(
         await mq.create_queue("billing", topic="orders")
         await mq.publish("orders", 1)
         assert [each.payload for each in await mq.claim("billing")] == [1]
+        async with mq.transaction() as connection:
+            # An earlier build of the same version had other functions.
+            await connection.execute(
+                "drop function penstock.schema_fingerprint(), penstock.list_topics()"
+            )
+    async with connect(data_dir=open_folder) as mq:
+        assert [topic.name for topic in await mq.list_topics()] == ["orders"]
 
 
 async def test_everything_works_on_every_route(route: Route) -> None:

@@ -114,7 +114,7 @@ def test_closing_ends_every_connection(database: Database, db: psycopg.Connectio
     eventually_sync(lambda: db.execute(OTHERS).fetchone() == (0,))
 
 
-def test_without_a_dsn_an_embedded_server_is_started_with_the_engine(
+def test_without_a_dsn_an_embedded_server_is_started_and_its_engine_follows_the_package(
     open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PENSTOCK_DSN", raising=False)
@@ -122,6 +122,13 @@ def test_without_a_dsn_an_embedded_server_is_started_with_the_engine(
         mq.create_queue("billing", topic="orders")
         mq.publish("orders", 1)
         assert [each.payload for each in mq.claim("billing")] == [1]
+        with mq.transaction() as connection:
+            # An earlier build of the same version had other functions.
+            connection.execute(
+                "drop function penstock.schema_fingerprint(), penstock.list_topics()"
+            )
+    with connect(data_dir=open_folder) as mq:
+        assert [topic.name for topic in mq.list_topics()] == ["orders"]
 
 
 def test_everything_works_on_every_route(route: Route) -> None:
