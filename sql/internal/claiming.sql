@@ -38,41 +38,70 @@ $$;
 -- Take messages out of the claims of a token: whole claims where all their messages are named, else the claim is split.
 -- Yields one row per claim touched, holding just the messages taken.  Ids whose claim is lost are passed over.
 -- Locks: those claims.
+-- Arrays are compared by `in (select unnest(…))`, which hashes one of them: operators compare each with each.
 create or replace function penstock_data.unclaim(p_queue_id bigint, p_token text, p_ids bigint[], p_now timestamptz)
 returns setof penstock_data.claims
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_rest  bigint[] := array(select distinct id from unnest(p_ids) id where id is not null order by id desc);
-    v_claim penstock_data.claims;
+    v_rest   bigint[] := array(select distinct id from unnest(p_ids) id where id is not null order by id);
+    v_count  int := cardinality(v_rest);
+    v_held   boolean := false;      -- only ids that a claim of the token held a moment ago are left
+    v_claim  penstock_data.claims;
+    v_below  int;
+    v_near   bigint[];              -- ids that the claim may hold …
+    v_others bigint[];              -- … and those of them that it does not
 begin
-    while v_rest <> '{}' loop
+    while v_count > 0 loop
         -- The claim of the highest id left: the nearest one that begins at or before it.
         select c.* into v_claim
         from penstock_data.claims c
-        where c.queue_id = p_queue_id and c.token = p_token and c.first_id <= v_rest[1]
-          and v_rest[1] = any (c.message_ids) and c.deadline > p_now
+        where c.queue_id = p_queue_id and c.token = p_token and c.first_id <= v_rest[v_count]
+          and v_rest[v_count] = any (c.message_ids) and c.deadline > p_now
         order by c.first_id desc limit 1
         for update;
         if not found then
             -- Lost, unless another call with this token changed the claim while we waited for it: then look again.
             if not exists (
                 select from penstock_data.claims c
-                where c.queue_id = p_queue_id and c.token = p_token and c.first_id <= v_rest[1]
-                  and v_rest[1] = any (c.message_ids) and c.deadline > p_now
+                where c.queue_id = p_queue_id and c.token = p_token and c.first_id <= v_rest[v_count]
+                  and v_rest[v_count] = any (c.message_ids) and c.deadline > p_now
             ) then
-                v_rest := v_rest[2:];
+                v_rest := v_rest[:v_count - 1];
+                -- Others may be lost as well: found out for all of them at once, or each would be looked for in all claims.
+                if v_count > 2 and not v_held then
+                    v_held := true;
+                    v_rest := penstock_data.held_ids(p_queue_id, p_token, v_rest, p_now);
+                end if;
+                v_count := cardinality(v_rest);
             end if;
             continue;
         end if;
-        if v_claim.message_ids <@ v_rest then
+        v_below := width_bucket(v_claim.first_id - 1, v_rest);
+        v_near := v_rest[v_below + 1:];
+        v_others := array(select id from unnest(v_near) id where id not in (select unnest(v_claim.message_ids)) order by id);
+        if cardinality(v_near) - cardinality(v_others) = cardinality(v_claim.message_ids) then
             delete from penstock_data.claims c
             where c.queue_id = p_queue_id and c.token = p_token and c.first_id = v_claim.first_id;
             return next v_claim;
         else
-            return next penstock_data.split_claim(v_claim, v_rest);
+            return next penstock_data.split_claim(v_claim, v_near);
         end if;
-        v_rest := array(select id from unnest(v_rest) id where id <> all (v_claim.message_ids) order by id desc);
+        v_rest := v_rest[:v_below] || v_others;
+        v_count := cardinality(v_rest);
     end loop;
+end
+$$;
+
+-- Those of some ids, in order, that the claims of a token hold now.
+create or replace function penstock_data.held_ids(p_queue_id bigint, p_token text, p_ids bigint[], p_now timestamptz) returns bigint[]
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+begin
+    return array(
+        select u.id
+        from penstock_data.claims c cross join lateral unnest(c.message_ids) as u(id)
+        where c.queue_id = p_queue_id and c.token = p_token and c.first_id <= p_ids[cardinality(p_ids)] and c.deadline > p_now
+          and (u.id in (select unnest(p_ids))) is true
+        order by u.id);
 end
 $$;
 
@@ -90,7 +119,7 @@ begin
             case when p_claim.attempts is not null then array_agg(u.attempt order by u.place) end,
             case when p_claim.lanes is not null then array_agg(u.lane order by u.place) end
         from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) with ordinality as u(id, attempt, lane, place)
-        where u.id <> all (p_ids))
+        where u.id not in (select unnest(p_ids)))
     where c.queue_id = p_claim.queue_id and c.token = p_claim.token and c.first_id = p_claim.first_id;
 
     select
@@ -99,7 +128,7 @@ begin
         case when p_claim.lanes is not null then array_agg(u.lane order by u.place) end
     into v_taken.first_id, v_taken.message_ids, v_taken.attempts, v_taken.lanes
     from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) with ordinality as u(id, attempt, lane, place)
-    where u.id = any (p_ids);
+    where (u.id in (select unnest(p_ids))) is true;
     return v_taken;
 end
 $$;

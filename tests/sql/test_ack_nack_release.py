@@ -101,6 +101,32 @@ def test_ack_messages_spans_claims_of_one_token_only(mq: Caller) -> None:
     assert sorted(mq.column("ack_messages", "q", ids, "b")) == ids[2:4]
 
 
+def test_many_ids_are_sorted_out_among_claims_that_interleave(mq: Caller) -> None:
+    """Held, of another token, finished and never seen, in any order and some of them twice."""
+    mine: list[int] = []
+    for size in (700, 1, 40, 259):
+        ids = claim(mq, size, token="me")
+        mine += ids[::2]
+        claim(mq, size, token="you")
+    asked = [*mine, *mine[:50], *range(1, 2001), *range(10**6, 10**6 + 5_000), 2**40]
+    held = [row.message_id for row in mq.rows("browse_messages", "q", 0, 10_000)]
+    assert len(held) == 2000
+    done = mq.column("ack_messages", "q", asked[::-1], "me")
+    assert sorted(done) == [i for i in held if mq.state("q", i) == "done"]
+    assert len(done) == 1000
+    assert mq.column("ack_messages", "q", asked, "me") == []
+    assert len(mq.column("ack_messages", "q", asked, "you")) == 1000
+
+
+def test_a_claim_of_ten_thousand_is_acked_among_fifty_thousand_ids(mq: Caller) -> None:
+    """Were each id compared with each, this alone would take longer than all tests of this file."""
+    ids = claim(mq, 10_000)
+    strangers = range(10**6, 10**6 + 40_000)
+    done = mq.column("ack_messages", "q", [*strangers, *ids[1:]], "me")
+    assert sorted(done) == ids[1:]
+    assert mq.state("q", ids[0]) == "claimed"
+
+
 def test_splitting_keeps_attempts_with_their_messages(mq: Caller) -> None:
     ids = claim(mq, 2)
     mq.nack("q", ids[0], delay_seconds=0)
