@@ -51,15 +51,33 @@ begin
 end
 $$;
 
--- A page of it: p_limit messages above p_after, in the order of ids, without reading the rest of the backlog.
-create or replace function penstock_data.unread_page(p_queue_id bigint, p_after bigint, p_limit bigint)
+-- A page of it: p_limit messages above p_after, in the order of ids.  When little is unread, that little is fetched and put
+-- in order; else the log is walked from p_after on, which finds a page soon unless much of it was read already.
+create or replace function penstock_data.unread_page(p_queue_id bigint, p_after bigint, p_limit int)
 returns setof penstock_data.messages
-language plpgsql stable rows 100 as $$
+language plpgsql stable rows 100
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
 declare
+    c_little   constant int := 10000;
     v_queue    penstock_data.queues;
     v_position penstock_data.positions;
+    v_visited  bigint;
+    v_ids      bigint[];
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
+    select count(*), array_agg(u.id order by u.id) filter (where u.unread and u.id > p_after) into v_visited, v_ids
+    from penstock_data.unread_some(p_queue_id, 0, c_little) u;
+    if v_visited < c_little then
+        return query
+        select m.* from unnest(v_ids[:p_limit]) as u(id)
+        cross join lateral (
+            select * from penstock_data.messages m where m.segment > 0 and m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m;
+        return;
+    end if;
     select * into v_position from penstock_data.position_of(p_queue_id);
     return query
     select m.* from penstock_data.messages m

@@ -18,6 +18,7 @@ declare
     v_flagged  xid8 := c_last;          -- flagged messages from here on have not been scheduled
     v_xid      xid8;                    -- the plain part begins behind this place
     v_id       bigint;
+    v_window   xid8;                    -- plain messages before it were read, or are looked up one by one
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
     select * into v_position from penstock_data.position_of(p_queue_id);
@@ -66,14 +67,45 @@ begin
         select m.xid, m.id from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = p_after and p_after > 0
     ) m
     order by m.xid desc, m.id desc limit 1;
+    -- One bound, not two: an index is entered at the first of them, and walked up to the other.
+    v_window := pg_snapshot_xmax(case when v_position.last_id is null then v_position.window_to else v_position.window_from end);
+    if v_xid < v_window then
+        v_xid := v_window;
+        v_id := 0;
+    end if;
     return query
     select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
     from penstock_data.messages m
-    where m.segment > 0 and m.topic_id = v_queue.topic_id
-      and m.xid >= pg_snapshot_xmax(case when v_position.last_id is null then v_position.window_to else v_position.window_from end)
-      and (m.xid, m.id) > (v_xid, v_id)
+    where m.segment > 0 and m.topic_id = v_queue.topic_id and (m.xid, m.id) > (v_xid, v_id)
       and (not m.flagged or v_queue.ordering = 'fifo') and m.xid <> all (v_apart)
     order by m.xid, m.id limit p_limit;
+end
+$$;
+
+-- Has a queue anything to read?  Nearly always the first message says so, or there is none; one with a filter may pass over
+-- many that are not for it.
+create or replace function penstock_data.has_unread(p_queue_id bigint) returns boolean
+language plpgsql stable as $$
+declare
+    c_most    constant int := 10000;
+    v_limit   int := 1;
+    v_visited bigint;
+    v_found   boolean;
+begin
+    loop
+        select count(*), bool_or(u.unread) into v_visited, v_found from penstock_data.unread_some(p_queue_id, 0, v_limit) u;
+        if v_found then
+            return true;
+        elsif v_limit >= c_most or v_visited < v_limit then
+            exit;
+        end if;
+        v_limit := v_limit * 100;
+    end loop;
+    -- Beyond that, and within a window that is read by ids, which says nothing of what lies behind it: all of it.
+    return (v_visited >= v_limit or (
+            select not q.direct and p.last_id is not null
+            from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p where q.id = p_queue_id))
+        and exists (select from penstock_data.unread_messages(p_queue_id));
 end
 $$;
 

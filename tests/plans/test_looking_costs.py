@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.plans.costs import buffers, fill, only_index_scans
+from tests.plans.costs import buffers, fill, fill_flagged, only_index_scans
 
 if TYPE_CHECKING:
     import psycopg
@@ -21,9 +21,23 @@ LOOKS = [
     "select * from penstock.find_messages('q', 'waiting')",
     "select * from penstock.find_messages('q', 'waiting', key => 'nobody')",
     "select * from penstock.find_messages('q', 'scheduled')",
+    "select * from penstock.browse_messages('q')",
     "select * from penstock.queue_history('q')",
     "select * from penstock.inspect_message('q', 1)",
 ]
+
+
+def drain(db: Session, count: int) -> None:
+    """Publish messages and have them done."""
+    fill(db, count)
+    while True:
+        claimed = db.execute(
+            "select array_agg(message_id)"
+            " from penstock.consume_messages_batch('q', 'plans', 600, 10000)"
+        ).fetchone()
+        if claimed is None or claimed[0] is None:
+            return
+        db.execute("select penstock.ack_messages('q', %s, 'plans')", claimed)
 
 
 @pytest.fixture
@@ -47,6 +61,46 @@ def test_three_times_the_backlog_costs_a_look_nothing(deep: Session) -> None:
     for look, less, more in zip(LOOKS, before, costs(), strict=True):
         # Where few blocks are touched, a new page or a higher tree weighs more.
         assert more <= less * 1.3 + 50, look
+
+
+def test_a_log_that_was_read_costs_a_look_nothing(db: Session) -> None:
+    """As long as it is kept: a consumer asks when to wake, and people look."""
+    looks = [
+        "select penstock.get_next_visible_time('q')",
+        "select penstock.message_state('q', %s)",
+        "select * from penstock.browse_messages('q')",
+    ]
+    db.execute("select penstock.create_queue('q', start_at => 'beginning')")
+
+    def costs() -> list[int]:
+        (last,) = db.execute("select nextval('penstock_data.message_id')").fetchone() or (0,)
+        found = []
+        for look in looks:
+            asked = (last,) if "%s" in look else ()
+            buffers(db, look, *asked)  # plans are made, hints are set
+            found.append(buffers(db, look, *asked))
+        return found
+
+    drain(db, 1_000)
+    before = costs()
+    drain(db, 20_000)
+    for look, less, more in zip(looks, before, costs(), strict=True):
+        assert more <= less * 1.3 + 50, look
+
+
+def test_what_is_scheduled_beyond_the_page_costs_browsing_nothing(db: Session) -> None:
+    browse = "select * from penstock.browse_messages('q')"
+    db.execute("select penstock.create_queue('q')")
+
+    def cost() -> int:
+        tomorrow = "now() + interval '1 day'"
+        fill_flagged(db, 5_000, key="null::text", deliver_after=tomorrow)
+        db.execute("select penstock.consume_messages_batch('q', 'plans', 600, 10)")
+        buffers(db, browse)
+        return buffers(db, browse)
+
+    before = cost()
+    assert cost() <= before * 1.3 + 50
 
 
 def test_looking_goes_along_indexes(deep: Session) -> None:

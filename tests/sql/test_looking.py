@@ -330,3 +330,43 @@ def test_actions_are_remembered_newest_first(mq: Caller, connect: Connect) -> No
         mq("record_action", "", "queue.pause")
     with refused("42501"):
         connect(role="penstock_monitor").execute("select penstock.record_action('a', 'b')")
+
+
+@pytest.mark.parametrize("ordering", ["standard", "fifo", "fair"])
+def test_browsing_page_by_page_shows_everything_once_in_the_order_of_ids(
+    mq: Caller, ordering: str
+) -> None:
+    """Wherever it lies, and however much of the log was read before."""
+    mq("create_queue", "q", "t", ordering=ordering)
+    mq.publish_many("t", list(range(50)), keys=[str(n % 7) for n in range(50)])
+    mq.drain("q", batch=20)
+    delayed = mq.publish_many("t", [1, 2], deliver_after=[mq.at(seconds=60)], keys=["late"])
+    ids = mq.publish_many("t", list(range(30)), keys=[str(n) for n in range(30)])
+    claimed = [row.message_id for row in mq.consume("q", 7)]
+    mq("nack_message", "q", claimed[0], "me", delay_seconds=60)
+    seen: list[int] = []
+    while page := mq.rows("browse_messages", "q", seen[-1] if seen else 0, 5):
+        assert len(page) <= 5
+        seen += [row.message_id for row in page]
+    assert seen == delayed + ids
+    states = {row.message_id: row.state for row in mq.rows("browse_messages", "q", 0, 100)}
+    assert states == {each: mq.state("q", each) for each in seen}
+
+
+def test_a_queue_with_a_filter_is_told_of_the_one_message_for_it(mq: Caller) -> None:
+    """However many that are not lie before it."""
+    for filtered in ({"headers": {"for": "me"}}, {"payload": {"n": 1}}):
+        name = next(iter(filtered))
+        mq("create_queue", name, "t", filter=filtered)
+        assert mq("get_next_visible_time", name) is None
+    mq.query(
+        "select count(*) from penstock.publish_messages('t', array_fill('{}'::jsonb, array[12000]))"
+    )
+    for name in ("headers", "payload"):
+        assert mq("get_next_visible_time", name) is None, name
+    mq.publish("t", {"n": 1}, headers={"for": "me"})
+    for name in ("headers", "payload"):
+        assert mq("get_next_visible_time", name) is not None, name
+        assert len(mq.rows("browse_messages", name)) == 1
+        mq.drain(name)
+        assert mq("get_next_visible_time", name) is None, name

@@ -10,20 +10,27 @@ as $$
 #variable_conflict use_column
 declare
     v_queue_id bigint := penstock_data.queue_id(queue_name);
+    v_topic_id bigint := (select q.topic_id from penstock_data.queues q where q.id = v_queue_id);
+    v_after    bigint := coalesce(after, 0);
 begin
     perform penstock_data.check_range('page_size', page_size, 1, 10000);
     return query
     select m.id, p.state, m.payload, m.headers, m.key, m.priority, p.attempt, p.visible_at, m.published_at, m.correlation_id, m.tenant_id
     from (
-        select s.message_id, 'scheduled' as state, s.attempt, s.visible_at from penstock_data.scheduled_messages(v_queue_id) s
+        (select s.message_id, 'scheduled' as state, s.attempt, s.visible_at from penstock_data.scheduled s
+        where s.queue_id = v_queue_id and s.message_id > v_after order by s.message_id limit page_size)
         union all
-        select c.message_id, 'claimed', c.attempt, c.deadline from penstock_data.claimed_messages(v_queue_id) c
+        (select b.message_id, 'scheduled', b.attempt, b.visible_at from penstock_data.backlog b
+        where b.queue_id = v_queue_id and b.message_id > v_after and not b.held order by b.message_id limit page_size)
         union all
-        select u.id, 'unread', 0, null from penstock_data.unread_page(v_queue_id, coalesce(after, 0), page_size) u
+        (select c.message_id, 'claimed', c.attempt, c.deadline from penstock_data.claimed_messages(v_queue_id) c
+        where c.message_id > v_after order by c.message_id limit page_size)
+        union all
+        select u.id, 'unread', 0, null from penstock_data.unread_page(v_queue_id, v_after, page_size) u
     ) p
-    join penstock_data.queues q on q.id = v_queue_id
-    join penstock_data.messages m on m.topic_id = q.topic_id and m.id = p.message_id
-    where p.message_id > coalesce(after, 0)
+    -- One look-up each: a join might read the whole topic, when the plan was made while the log was small.
+    cross join lateral (
+        select * from penstock_data.messages m where m.topic_id = v_topic_id and m.id = p.message_id limit 1) m
     order by m.id
     limit page_size;
 end

@@ -12,7 +12,7 @@ begin
     if (select q.paused_at is not null from penstock_data.queues q where q.id = v_queue_id) then
         return null;
     end if;
-    if exists (select from penstock_data.unread_page(v_queue_id, 0, 1)) then
+    if penstock_data.has_unread(v_queue_id) then
         return v_now;
     end if;
     select * into v_position from penstock_data.position_of(v_queue_id);

@@ -16,7 +16,10 @@ begin
         when exists (select from penstock_data.claims c where c.queue_id = v_queue_id and message_id = any (c.message_ids)) then 'claimed'
         when exists (select from penstock_data.scheduled_messages(v_queue_id) s where s.message_id = message_state.message_id) then 'scheduled'
         when exists (select from penstock_data.dead_letters d where d.queue_id = v_queue_id and d.message_id = message_state.message_id) then 'dead'
-        when message_id = (select m.id from penstock_data.unread_page(v_queue_id, message_id - 1, 1) m) then 'unread'
+        when exists (select from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
+                     join penstock_data.messages m on m.topic_id = q.topic_id
+                     where q.id = v_queue_id and m.id = message_state.message_id and m.segment > 0
+                       and penstock_data.is_unread(q, p, m)) then 'unread'
         when exists (select from penstock_data.receipts r where r.queue_id = v_queue_id and r.xid >= v_since
                      and r.outcome in ('acked', 'lapsed') and message_id = any (r.message_ids)) then 'done'
         when exists (select from penstock_data.receipts r where r.queue_id = v_queue_id and r.xid < v_since
