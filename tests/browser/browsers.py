@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -26,9 +26,10 @@ def program() -> str | None:
 
 
 @contextmanager
-def serving(dsn: str) -> Iterator[str]:
+def serving(dsn: str, **options: Any) -> Iterator[str]:
     """The dashboard on a free port; gives its address."""
-    app = build(dsn, Options(operator_token=OPERATOR, viewer_token=VIEWER), every=0.5)
+    told = Options(operator_token=OPERATOR, viewer_token=VIEWER, **options)
+    app = build(dsn, told, every=0.5)
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
     )

@@ -38,11 +38,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def shop(server: Server, template: str) -> Iterator[tuple[Caller, str]]:
-    """The engine, and the address of its dashboard."""
+    """The engine, and the address of its dashboard, which shows the tasks of the database too."""
     with (
         _created(server, template) as database,
         psycopg.connect(database.dsn, autocommit=True) as db,
-        browsers.serving(database.dsn) as address,
+        browsers.serving(database.dsn, task_dsns=(database.dsn,)) as address,
     ):
         yield Caller(db), address
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from psycopg.types.json import Jsonb
 
+from penstock.tasks import NewTask, sync
 from tests.browser.browsers import VIEWER
 from tests.dashboard.hostile import STRINGS
 
@@ -33,6 +34,21 @@ def stocked(shop: Shop, request: pytest.FixtureRequest) -> tuple[Caller, str, li
     for message in ids[:3]:
         mq.nack(name, message, token="worker-7", error="boom")
     return mq, name, ids
+
+
+@pytest.fixture
+def letters(shop: Shop) -> list[str]:
+    """Ten tasks, two of them dead; hostile words wherever a task has words."""
+    # The blocking door: the browser's driver keeps an event loop running in this thread.
+    queue = sync.connect(shop[0].db.info.dsn, attempt_log=True)
+    queue.store.create_tables()
+    with queue:
+        for words in STRINGS[:10]:
+            task = NewTask("mail", words.encode(), tenant_id=words[:64], meta={words: words})
+            queue.store.insert(task)
+        for leased in queue.store.reserve("worker-7", limit=2):
+            queue.store.move_to_dlq(leased.lease, STRINGS[2])
+        return [letter.task_id for letter in queue.store.list_dlq()]
 
 
 def overview(mq: Caller, name: str) -> tuple[int, int, bool]:
@@ -106,6 +122,32 @@ def test_every_action_from_question_to_undo(
     assert page.locator(f"tr:has-text('{name}')").count() == 6
 
 
+def test_tasks_are_retried_cancelled_and_replayed(visit: Visit, letters: list[str]) -> None:
+    page = visit("/tasks?status=dead")
+    page.click(f"text='{letters[0]}' >> nth=0")
+    page.wait_for_selector("text='Dead letters'", state="detached")
+    page.click("text='Retry'")
+    page.click("dialog >> button:text-is('Retry')")
+    page.wait_for_selector(".done >> text=1 of 1 chosen")
+    page.click(".head >> text='Cancel'")
+    page.click("dialog >> button:text-is('Cancel tasks')")
+    page.click("text='Undo: retry'")
+    page.click("dialog >> button:text-is('Retry')")
+    page.wait_for_selector("h1 >> text=queued")
+
+    page.goto("/tasks?status=queued")
+    page.check("tbody input[type=checkbox] >> nth=0")
+    page.check("tbody input[type=checkbox] >> nth=1")
+    page.click("text='Cancel chosen'")
+    page.click("dialog >> button:text-is('Cancel tasks')")
+    page.wait_for_selector(".done >> text=2 of 2 chosen")
+    page.click("text='Replay all'")
+    page.click("dialog >> button:text-is('Replay')")
+    page.wait_for_selector(".done >> text=Put dead letters back")
+    page.click(".done >> text='Audit'")
+    assert page.locator("tr:has-text('task ')").count() == 5
+
+
 def test_the_keyboard_is_enough(visit: Visit, stocked: tuple[Caller, str, list[int]]) -> None:
     mq, name, _ids = stocked
     page = visit("/")
@@ -167,7 +209,7 @@ def test_a_viewer_finds_no_buttons(visit: Visit, stocked: tuple[Caller, str, lis
 
 
 def test_pages_are_accessible_and_fit_a_phone_in_both_themes(
-    visit: Visit, stocked: tuple[Caller, str, list[int]]
+    visit: Visit, stocked: tuple[Caller, str, list[int]], letters: list[str]
 ) -> None:
     """Every page with the rules of axe-core; nothing is wider than the screen."""
     from axe_playwright_python.sync_playwright import Axe
@@ -183,6 +225,7 @@ def test_pages_are_accessible_and_fit_a_phone_in_both_themes(
         "/readers",
         "/schedules",
         "/tasks",
+        f"/task?shelf=0&id={letters[0]}",
         "/storage",
         "/audit",
     ]
@@ -205,7 +248,7 @@ def test_pages_are_accessible_and_fit_a_phone_in_both_themes(
         assert found.violations_count == 0, (path, found.generate_report())
 
 
-def test_no_hostile_string_runs(visit: Visit, shop: Shop) -> None:
+def test_no_hostile_string_runs(visit: Visit, shop: Shop, letters: list[str]) -> None:
     """All hundred at once, in every field; the window's `pwned` would tell which one ran."""
     mq = shop[0]
     mq("create_topic", "hostile")
@@ -227,7 +270,8 @@ def test_no_hostile_string_runs(visit: Visit, shop: Shop) -> None:
                 mq.nack("all hostile", row.message_id, token=words, error=words)
     page = visit("/")
     page.wait_for_selector("#pulse[data-state=live]")
-    for path in ("/queue?name=all+hostile&state=dead", "/workers", "/audit"):
+    hostile = ("/queue?name=all+hostile&state=dead", "/workers", "/audit", "/tasks")
+    for path in (*hostile, *(f"/task?shelf=0&id={each}" for each in letters)):
         page.goto(path)
         page.wait_for_selector("main")
     page.goto("/queue?name=all+hostile&state=dead")

@@ -154,7 +154,7 @@ async def test_tasks_of_every_database_are_shown(database: Database) -> None:
     )
     page = await (await visitor.log_in()).shown("/tasks")
     assert "send &lt;mail&gt;" in page
-    assert "can't be looked at" in Page(page).text
+    assert "can't be reached" in Page(page).text
     assert "pw-secret" not in page
     assert "send &lt;mail&gt;" not in await visitor.shown("/tasks", status="dead")
     await visitor.close()

@@ -170,6 +170,9 @@ def test_the_picture_joins_topics_queues_and_consumers() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
+        (words.readable("Zoë".encode()), "Zoë"),
+        (words.readable("Zoë".encode()[:3]), "Zo"),
+        (words.readable(b"\xff\x00"), "base64:/wA="),
         (words.count(10_001), "10,000+"),
         (words.count(9_999), "9,999"),
         (words.rate(0), "0"),

@@ -71,6 +71,15 @@ class Visitor:
         given = {"form_token": token, "action": action, "queue": queue, "sure": "yes"} | more
         return await self.post("/act", **given)
 
+    async def act_on_tasks(self, action: str, **more: Any) -> httpx.Response:
+        """The same for tasks of the first database."""
+        ids = {"id": more["id"]} if "id" in more else {}
+        question = await self.shown("/task/confirm", action=action, shelf=0, **ids)
+        assert "question" in question
+        token = await self.form_token()
+        given = {"form_token": token, "action": action, "shelf": 0, "sure": "yes"} | more
+        return await self.post("/task/act", **given)
+
 
 class Page(HTMLParser):
     """What a browser would make of a page: its elements, attributes and text."""

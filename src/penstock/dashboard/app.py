@@ -27,6 +27,7 @@ from penstock.dashboard.pages import (
     readers,
     schedules,
     storage,
+    task_actions,
     tasks,
     workers,
 )
@@ -74,6 +75,9 @@ def build(dsn: str, options: Options, *, every: float = EVERY) -> Starlette:
             Route("/readers", readers.page),
             Route("/schedules", schedules.page),
             Route("/tasks", tasks.page),
+            Route("/task", tasks.one),
+            Route("/task/confirm", task_actions.confirm),
+            Route("/task/act", task_actions.act, methods=["POST"]),
             Route("/storage", storage.page),
             Route("/audit", audit.page),
             Route("/events", events.stream),

@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 from penstock.errors import translated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from penstock.client.calls import Call
 
@@ -73,6 +73,21 @@ class Database:
             async with await self._connect() as connection, connection.transaction():
                 await _prepare(connection, None, _ACT_SECONDS, read_only=False)
                 return [await _run(connection, call) for call in calls]
+
+    async def act_elsewhere(
+        self, work: Callable[[], Awaitable[T]], deed: Callable[[T | None], Call[int]]
+    ) -> int:
+        """Do something in another database, and remember it in this one; the entry's number.
+
+        The entry is tried first and taken back: what could not be remembered is not done.  It is
+        written after the deed, with what came of it, and a deed that fails leaves none.
+        """
+        with translated():
+            async with await self._connect() as connection, connection.transaction():
+                await _prepare(connection, None, _ACT_SECONDS, read_only=False)
+                async with connection.transaction(force_rollback=True):
+                    await _run(connection, deed(None))
+                return await _run(connection, deed(await work()))
 
     async def _connected(self) -> AsyncConnection[Any]:
         if self._shared is None or self._shared.closed:

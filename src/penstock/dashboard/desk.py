@@ -31,7 +31,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("count", "rate", "seconds", "span", "ago", "until", "moment", "size"):
+    for name in ("count", "rate", "seconds", "span", "ago", "until", "moment", "size", "readable"):
         made.filters[name] = getattr(words, name)
     made.filters.update(
         compact=words.compact, pretty=words.pretty, lasted=words.lasted, query=urlencode

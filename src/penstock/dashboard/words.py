@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import codecs
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -97,6 +99,14 @@ def size(value: int) -> str:
 
 def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def readable(content: bytes) -> str:
+    """Bytes as text where they are text, else as base64; a character cut in two is left out."""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(content)
+    except UnicodeDecodeError:
+        return f"base64:{base64.b64encode(content).decode()}"
 
 
 def pretty(text: str) -> str:

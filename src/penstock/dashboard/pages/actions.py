@@ -5,7 +5,7 @@ The confirmation is a page of its own, which the browser shows as a dialog where
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -13,6 +13,8 @@ from starlette.responses import RedirectResponse
 
 from penstock.client import calls as engine
 from penstock.client.calls import audit
+from penstock.dashboard import deeds
+from penstock.dashboard.deeds import Told
 from penstock.dashboard.desk import asked, desk, session
 from penstock.dashboard.desk import page as whole
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from penstock.client.calls import Call
-    from penstock.client.facts import Deed
 
 _MOST_IDS = 1000
 
@@ -99,10 +100,12 @@ async def confirm(request: Request) -> Response:
     """Ask before it is done."""
     action = ACTIONS.get(asked(request, "action"))
     ids = _ids(request.query_params.getlist("id"))
-    if action is None or ids is None or not session(request).may_act:
-        return _refused(request, action is None or ids is None)
+    if action is None or ids is None:
+        return deeds.unknown(request)
+    if not session(request).may_act:
+        return deeds.forbidden(request)
     if "selected" in request.query_params and not ids:
-        return _error(request, 400, "No message is ticked.", "Tick some, then choose again.")
+        return deeds.error(request, 400, "No message is ticked.", "Tick some, then choose again.")
     return whole(
         request,
         "confirm.html",
@@ -118,44 +121,41 @@ async def act(request: Request) -> Response:
     form: dict[str, list[str]] = request.state.form
     action = ACTIONS.get(form.get("action", [""])[0])
     queue, ids = form.get("queue", [""])[0], _ids(form.get("id", []))
-    if action is None or ids is None or not session(request).may_act:
-        return _refused(request, action is None or ids is None)
+    if action is None or ids is None:
+        return deeds.unknown(request)
+    if not session(request).may_act:
+        return deeds.forbidden(request)
     if form.get("sure", [""])[0] != "yes":
-        return _error(request, 400, "It was not confirmed, so nothing was done.", "")
+        return deeds.unconfirmed(request)
     at = desk(request)
     some = ids if action.takes_ids and ids else None
     detail: dict[str, Any] | None = {"ids": some[:20], "count": len(some)} if some else None
-    deed = audit.record_action(_actor(request), action.name, queue, detail)
+    deed = audit.record_action(deeds.actor(request), action.name, queue, detail)
     *_, number = await at.database.act(action.call(queue, some), deed)
     at.watch.hurry()
     return RedirectResponse(f"{_back(queue, ids, done=action.name)}&did={number}", 303)
 
 
-async def deed_done(request: Request) -> dict[str, Any] | None:
-    """What was just done, told from the audit and not from the address."""
-    number = asked(request, "did")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):  # noqa: PLR2004 - bigint
+async def deed_done(request: Request) -> Told | None:
+    """What was just done to a queue, in words."""
+    deed = await deeds.just_done(request)
+    if deed is None or deed.action not in ACTIONS:
         return None
-    found = await desk(request).database.look(audit.list_actions(int(number) + 1, 1))
-    if not found or found[0].id != int(number):
-        return None
-    return {"deed": found[0], "words": sentence(found[0]), "undo": _undo(found[0])}
+    undo, count = ACTIONS[deed.action].undo, (deed.detail or {}).get("count")
+    told = Told(deed, _DONE[deed.action], f"{count} chosen" if count else "")
+    if undo is None:
+        return told
+    link = f"/confirm?{urlencode({'action': undo, 'queue': deed.target})}"
+    return replace(told, undo=ACTIONS[undo].button.lower(), undo_link=link)
 
 
-def sentence(deed: Deed) -> str:
-    done = {
-        "pause": "Paused",
-        "resume": "Resumed",
-        "requeue": "Put dead letters back into",
-        "delete": "Deleted dead letters of",
-        "purge": "Purged",
-    }
-    return done.get(deed.action, deed.action)
-
-
-def _undo(deed: Deed) -> Action | None:
-    action = ACTIONS.get(deed.action)
-    return ACTIONS[action.undo] if action and action.undo else None
+_DONE = {
+    "pause": "Paused",
+    "resume": "Resumed",
+    "requeue": "Put dead letters back into",
+    "delete": "Deleted dead letters of",
+    "purge": "Purged",
+}
 
 
 def _ids(words: list[str]) -> list[int] | None:
@@ -166,25 +166,8 @@ def _ids(words: list[str]) -> list[int] | None:
     return [int(word) for word in words] if good else None
 
 
-def _actor(request: Request) -> str:
-    address = request.client.host if request.client else "unknown"
-    return f"{session(request).role} at {address}"
-
-
 def _back(queue: str, ids: list[int], done: str = "") -> str:
     if len(ids) == 1 and done != "delete":
         return f"/message?{urlencode({'queue': queue, 'id': ids[0]})}"
     state = {"state": "dead"} if ids or done in ("requeue", "delete") else {}
     return f"/queue?{urlencode({'name': queue, **state})}"
-
-
-def _refused(request: Request, is_unknown: bool) -> Response:  # noqa: FBT001
-    if is_unknown:
-        return _error(request, 400, "There is no such action.", "")
-    return _error(
-        request, 403, "You may look, but not act.", "Log in with the operator's token for that."
-    )
-
-
-def _error(request: Request, status: int, message: str, hint: str) -> Response:
-    return whole(request, "error.html", code=status, message=message, hint=hint)

@@ -72,7 +72,8 @@
       event.preventDefault();
       const form = link.form && new URLSearchParams(new FormData(link.form));
       form?.append(link.name, link.value);
-      ask(form ? `/confirm?${form}` : link.href);
+      // Not form.action: a button of the form may have that name.
+      ask(form ? `${link.form.getAttribute("action")}?${form}` : link.href);
     }
   }
 
