@@ -21,10 +21,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from psycopg.conninfo import conninfo_to_dict
 
+from penstock.errors import InvalidSetting
 from penstock.settings import Settings
 from penstock.sqs import key_file
 from penstock.sqs.options import Options
-from penstock.sqs.server import Plan, bind, run
+from penstock.sqs.server import Plan, bind, serve
 from tests.fixtures.databases import Database
 from tests.fixtures.patience import eventually_sync
 from tests.fixtures.proxy import Proxy
@@ -97,7 +98,7 @@ def test_a_key_of_the_table_signs_for_several_processes(fresh_dsn: str) -> None:
     [listed] = _penstock(fresh_dsn, "sqs-key", "list")
     assert listed["access_key"] == made["access_key"]
     assert made["secret"] not in json.dumps(listed)
-    with command(fresh_dsn, "--processes", "2") as (process, facts):
+    with command(fresh_dsn, "--processes", "2", "--access-log") as (process, facts):
         sqs = _client(facts["url"], made["access_key"], made["secret"])
         url = sqs.create_queue(QueueName="q")["QueueUrl"]
         for number in range(20):
@@ -109,14 +110,18 @@ def test_a_key_of_the_table_signs_for_several_processes(fresh_dsn: str) -> None:
         sqs.close()
         assert sorted(got) == sorted(map(str, range(20)))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        _, log = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "SendMessage" in log
 
 
-def test_a_server_without_keys_says_what_to_do(fresh_dsn: str) -> None:
-    options = Options(port=0)
-    listening = bind(options)
-    with pytest.raises(Exception, match="penstock sqs-key create"), listening:
-        run(Plan(Settings(dsn=fresh_dsn), options), listening)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_server_without_keys_says_what_to_do_and_ends(fresh_dsn: str, processes: int) -> None:
+    plan = Plan(Settings(dsn=fresh_dsn), Options(port=0, processes=processes))
+    announced: list[str] = []
+    with pytest.raises(InvalidSetting, match="penstock sqs-key create"):
+        serve(plan, announced.append)
+    assert announced == []
 
 
 def test_a_port_in_use_is_said_in_one_line(fresh_dsn: str) -> None:

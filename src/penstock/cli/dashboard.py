@@ -46,6 +46,10 @@ def dashboard(
     """
     server = _server()
     from penstock.dashboard.options import Options, new_token
+    from penstock.tasks import open_store
+
+    for each in tasks_dsn or []:
+        open_store(each)  # nothing is opened yet: a DSN of no known kind is said at once
 
     options = Options(
         host=host,

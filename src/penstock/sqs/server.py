@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
 import multiprocessing.connection
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 _BACKLOG = 4096
 _JOIN_SECONDS = 5.0
 _PATIENCE = timedelta(seconds=5)
+_RESTART_SECONDS = 1.0
 _NAME = "penstock sqs"
+_log = logging.getLogger("penstock.sqs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,18 @@ def serve(plan: Plan, announce: Callable[[str], None] = lambda _url: None) -> No
         if plan.options.processes == 1:
             run(plan, listening, lambda: announce(url))
         else:
+            asyncio.run(_rehearse(plan))
             announce(url)
             _supervise(plan, listening)
     finally:
         listening.close()
+
+
+async def _rehearse(plan: Plan) -> None:
+    """Open the door once: what is wrong is said here, and not by every process again and again."""
+    door = Door(plan.settings, plan.options)
+    await door.open()
+    await door.close()
 
 
 def bind(options: Options) -> socket.socket:
@@ -154,7 +165,7 @@ def _supervise(plan: Plan, listening: socket.socket) -> None:
     stopping = Event()
 
     def begin() -> BaseProcess:
-        child = spawn.Process(target=run, args=(shared, listening), name="penstock sqs")
+        child = spawn.Process(target=_run_as_child, args=(shared, listening), name=_NAME)
         child.start()
         return child
 
@@ -166,7 +177,11 @@ def _supervise(plan: Plan, listening: socket.socket) -> None:
         children += [begin() for _ in range(plan.options.processes)]
         while not stopping.is_set():
             multiprocessing.connection.wait([child.sentinel for child in children], timeout=0.5)
-            children = children if stopping.is_set() else _mended(children, begin)
+            if not stopping.is_set() and not all(child.is_alive() for child in children):
+                _require_one(children)
+                # One that ends as soon as it begins must not keep a core busy.
+                stopping.wait(_RESTART_SECONDS)
+                children = [child if child.is_alive() else begin() for child in children]
     finally:
         for child in children:
             child.terminate()
@@ -181,11 +196,18 @@ def _supervise(plan: Plan, listening: socket.socket) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _mended(children: list[BaseProcess], begin: Callable[[], BaseProcess]) -> list[BaseProcess]:
-    ended = [child for child in children if not child.is_alive()]
-    if len(ended) == len(children):
+def _require_one(children: list[BaseProcess]) -> None:
+    if not any(child.is_alive() for child in children):
         raise PenstockError("every process of the server ended: its log says why")
-    return [begin() if child in ended else child for child in children]
+
+
+def _run_as_child(plan: Plan, listening: socket.socket) -> None:
+    log_to_stderr(access_log=plan.options.access_log)
+    try:
+        run(plan, listening)
+    except PenstockError as problem:
+        _log.error("a process could not serve: %s", str(problem).partition("\n")[0])
+        raise SystemExit(1) from None
 
 
 def settings_for(settings: Settings, dsn: str) -> Settings:
@@ -207,3 +229,7 @@ def log_to_stderr(*, access_log: bool) -> None:
         logging.INFO if access_log else logging.WARNING
     )
     logging.getLogger("uvicorn").addHandler(handler)
+    # Why it did not start is told by whoever started it.
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: not record.getMessage().startswith("Application startup failed")
+    )
