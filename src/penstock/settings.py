@@ -161,6 +161,11 @@ _READERS: dict[str, Callable[[str], Any]] = {
 def _check_dsn(settings: Settings) -> None:
     if settings.dsn is None:
         return
+    if settings.dsn.lower().startswith(("mysql", "mariadb")):
+        raise InvalidSetting(
+            "topics and queues live in PostgreSQL, and the DSN names MySQL or MariaDB\n"
+            "There are tasks on those: penstock task, or penstock.tasks.connect(dsn)."
+        )
     try:
         conninfo_to_dict(settings.dsn)
     except psycopg.ProgrammingError as exc:

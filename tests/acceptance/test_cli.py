@@ -31,7 +31,7 @@ NOUNS = {
     "dlq": ["list", "show", "requeue", "purge"],
 }
 COMMANDS = [
-    *([verb] for verb in ("init", "doctor", "maintain", "metrics", "worker", "demo")),
+    *([verb] for verb in ("init", "doctor", "maintain", "metrics", "worker", "demo", "bench")),
     *([noun] for noun in NOUNS),
     *([noun, verb] for noun, verbs in NOUNS.items() for verb in verbs),
 ]
@@ -70,6 +70,19 @@ def test_the_version_is_printed():
 
 
 # Topics and queues
+
+
+def test_bench_hands_on_what_it_is_told():
+    assert "--contestant" in CommandLine(None).ok("bench", "--", "--help").out
+    assert CommandLine(None)("bench", "--scenario", "nonsense").code == 2
+
+
+def test_a_dsn_of_mysql_says_what_lives_there():
+    ran = CommandLine("mysql://app:geheim@localhost/shop")("topic", "list")
+    assert ran.code == 1
+    assert "topics and queues live in PostgreSQL" in ran.err
+    assert "penstock task" in ran.err
+    assert "geheim" not in ran.err
 
 
 def test_a_topic_is_created_listed_and_deleted(penstock: CommandLine):
@@ -376,6 +389,8 @@ def test_an_error_is_one_clear_line_and_exit_code_1(
         ("topic", "rename"),
         ("nonsense",),
         ("topic", "list", "--dsn", ""),
+        ("dashboard", "--port", "99999"),
+        ("sqs", "--no-auth", "--port", "-1"),
     ],
     ids=" ".join,
 )
@@ -444,7 +459,7 @@ def test_doctor_finds_a_sound_database_sound(penstock: CommandLine):
     checks = penstock.ok("doctor", "--json").json
     assert all(check["ok"] for check in checks)
     named = [check["name"] for check in checks]
-    first = ["package", "connection", "server", "server clock", "engine", "roles"]
+    first = ["package", "connection", "server", "server clock", "engine", "your roles"]
     assert named[: len(first)] == first
     assert len(named) > len(first)
 

@@ -47,6 +47,10 @@ class Root(LazyGroup):
             "Publish an order stream to three queues and show what becomes of it, "
             "in under a minute.",
         ),
+        Entry(
+            "bench",
+            "Measure Penstock beside other queues, on a private server; needs the source tree.",
+        ),
         Entry("topic", "The logs that messages are published to."),
         Entry("queue", "The subscriptions that messages are consumed from."),
         Entry("message", "Publish, look at, and consume messages by hand."),

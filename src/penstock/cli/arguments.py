@@ -15,7 +15,7 @@ MessageNumbers = Annotated[list[int], typer.Argument(metavar="ID", help="The ids
 Token = Annotated[
     str, typer.Option("--token", "-t", metavar="TOKEN", help="The token that claimed it.")
 ]
-Port = Annotated[int, typer.Option(help="The port; 0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on. Default: this machine only.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
