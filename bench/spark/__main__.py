@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.server import usual
-from bench.spark import courses
+from bench.spark import batches, queue, streams
+from bench.spark.measure import JDBC, Contest, Memory
 from bench.spark.place import Missing, place
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -37,40 +38,43 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _contests(arguments: argparse.Namespace, scratch: Path) -> list[courses.Contest]:
+def _contests(arguments: argparse.Namespace, scratch: Path) -> list[Contest]:
     wanted = arguments.course or COURSES
     rounds, seconds = arguments.rounds, arguments.seconds
-    found: list[courses.Contest] = []
+    found: list[Contest] = []
     with place(arguments.pg, arguments.master, scratch) as here:
         for messages in arguments.messages or (100_000,):
             if "read" in wanted:
-                found.append(courses.batch_read(here, messages, rounds))
+                found.append(batches.batch_read(here, messages, rounds))
             if "write" in wanted:
-                found.append(courses.batch_write(here, messages, rounds))
+                found.append(batches.batch_write(here, messages, rounds))
             if "stream" in wanted:
-                found.append(courses.stream_to_parquet(here, messages, rounds))
+                found.append(streams.stream_to_parquet(here, messages, rounds))
         if "latency" in wanted:
-            found.append(courses.stream_latency(here, seconds, arguments.per_second))
+            found.append(streams.stream_latency(here, seconds, arguments.per_second))
         if "queue" in wanted:
-            found.append(courses.queue_beside_a_stream(here, seconds))
+            found.append(queue.queue_beside_a_stream(here, seconds))
     return found
 
 
-def _table(contests: list[courses.Contest]) -> Table:
+def _table(contests: list[Contest]) -> Table:
     table = Table(title="medians; ratio: how many times as fast as JDBC in the same run")
-    for name in ("contest", "messages", "way", "median", "ratio", "CPU", "CPU ratio"):
-        table.add_column(name, justify="left" if name in ("contest", "way") else "right")
+    for name in ("contest", "messages", "way", "median", "ratio", "CPU", "CPU ratio", "of it"):
+        table.add_column(name, justify="left" if name in ("contest", "way", "of it") else "right")
     for each in contests:
         for way, values in each.seconds.items():
             rate = "queue" in way or "per second" in each.name
             middle = median(values)
-            ratio = f"{each.ratio(way):.2f}" if courses.JDBC in each.seconds else ""
+            ratio = f"{each.ratio(way):.2f}" if JDBC in each.seconds else ""
             if rate and way != "alone":
                 ratio = f"{middle / median(each.seconds['alone']):.2f}"
             shown = f"{middle:,.0f} /s" if rate else f"{middle:.3f} s"
             used = f"{median(each.cpu[way]):.1f} s" if way in each.cpu else ""
-            less = f"{median(each.cpu[courses.JDBC]) / median(each.cpu[way]):.2f}" if used else ""
-            table.add_row(each.name, f"{each.messages:,}", way, shown, ratio, used, less)
+            less = f"{median(each.cpu[JDBC]) / median(each.cpu[way]):.2f}" if used else ""
+            shares = " ".join(
+                f"{kind} {median(share):.1f}" for kind, share in each.shares.get(way, {}).items()
+            )
+            table.add_row(each.name, f"{each.messages:,}", way, shown, ratio, used, less, shares)
     return table
 
 
@@ -79,7 +83,7 @@ def main() -> int:
     console = Console()
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
         try:
-            with courses.Memory() as memory:
+            with Memory() as memory:
                 contests = _contests(arguments, Path(scratch))
         except Missing as problem:
             console.print(str(problem))
@@ -96,6 +100,7 @@ def main() -> int:
             "messages": each.messages,
             "seconds": each.seconds,
             "cpu": each.cpu,
+            "shares": each.shares,
             "notes": each.notes,
         }
         for each in contests

@@ -54,11 +54,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import psycopg
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    # Not at run time: Spark starts a process for each question it has, and most of them need the
+    # names of errors without ever reaching a database.
+    import psycopg
 
 
 class PenstockError(Exception):
@@ -303,8 +305,10 @@ def refusal(code: str, message: str, hint: str | None) -> EngineError:
 
 
 def _without_answer(exc: psycopg.Error) -> PenstockError:
+    from psycopg import InterfaceError, OperationalError  # noqa: PLC0415
+
     text = str(exc).strip() or type(exc).__name__
-    if isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError):
+    if isinstance(exc, OperationalError | InterfaceError):
         return DatabaseUnavailable(
             f"the database can't be reached: {text}\n"
             "Check the DSN (--dsn or PENSTOCK_DSN) and that the server is running."
@@ -317,5 +321,12 @@ def translated() -> Iterator[None]:
     """Turn the driver's errors inside the block into Penstock's."""
     try:
         yield
-    except psycopg.Error as exc:
+    except _driver_error() as exc:
         raise translate(exc) from exc
+
+
+def _driver_error() -> type[psycopg.Error]:
+    # Asked only when there is an error, so that it costs nothing otherwise.
+    import psycopg  # noqa: PLC0415
+
+    return psycopg.Error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
-from penstock.spark import reading, tables
+from penstock.spark import rare, reading, rows, tables
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log
 from penstock.spark.offsets import Window
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
+    from penstock.spark.log import Piece, Scope
     from penstock.spark.options import ReadOptions
 
 
@@ -46,21 +47,29 @@ class PenstockReader(DataSourceReader):
         scope = log.scope()
         start = log.start(options.start, scope)
         end = log.start(options.end, scope)
-        window = Window.between(start, end)
-        filters = reading.Filters(options.since, options.until, options.tenant, options.key)
-        query = reading.receipt_query if options.entity == "receipts" else reading.message_query
-        same = tuple(reading.same_everywhere(options.entity, self._schema, scope).items())
-        tasks = [
-            reading.Task(query(self._schema, scope, window, piece, filters), same=same)
-            for piece in log.split(scope, start, end)
-        ]
+        pieces = log.split(scope, start, end)
+        read = reading.Read(
+            options.entity,
+            self._schema,
+            scope,
+            Window.between(start, end),
+            reading.Filters(options.since, options.until, options.tenant, options.key),
+            rare=self._rare(database, scope, pieces),
+        )
+        tasks = [read.task(piece) for piece in pieces]
         # Without any, Spark would ask for a task of its own making.
         return tasks or [reading.Task("")]
+
+    def _rare(self, database: Database, scope: Scope, pieces: list[Piece]) -> tuple[str, ...]:
+        if self._options.entity != "messages":
+            return ()
+        ids = sum(piece.through - piece.after for piece in pieces)
+        return rare.guess(database, scope, self._schema, ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, reading.Task)
         if partition.query:
-            yield from reading.run(self._info, partition, self._schema)
+            yield from rows.run(self._info, partition, self._schema)
 
 
 class TableReader(PenstockReader):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -31,21 +30,6 @@ if TYPE_CHECKING:
 KAFKA_HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
-
-_ARROW: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    KAFKA_HEADERS.simpleString(): pa.list_(
-        pa.field(
-            "element",
-            pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]),
-        )
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,18 +225,3 @@ def _fits(column: Column, wanted: DataType) -> bool:
     if isinstance(column.type, IntegerType) and isinstance(wanted, LongType):
         return True
     return type(column.type) is type(wanted)
-
-
-def arrow_type(wanted: DataType) -> pa.DataType:
-    """The Arrow type in which Spark takes a column."""
-    name = wanted.simpleString()
-    if name not in _ARROW:
-        raise InvalidColumn(f"{name} can't be read")
-    return _ARROW[name]
-
-
-def arrow_schema(wanted: StructType) -> pa.Schema:
-    """The very schema that Spark compares the first batch with."""
-    return pa.schema(
-        [pa.field(each.name, arrow_type(each.dataType), each.nullable) for each in wanted.fields]
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -128,16 +129,36 @@ def bulk(info: str) -> Iterator[Any]:
 
 
 def _bulk_connection(info: str) -> Any:
-    from adbc_driver_postgresql import dbapi as adbc  # noqa: PLC0415
+    from adbc_driver_manager import AdbcConnection, dbapi  # noqa: PLC0415
 
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            return adbc.connect(info)
-        except adbc.OperationalError:
+            database: Any = _Lasting()
+            return dbapi.Connection(database, AdbcConnection(_bulk_database(info)))
+        except dbapi.OperationalError:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(_PAUSE_SECONDS)
+
+
+class _Lasting:
+    """Stands for a database that outlives its connections, which would close it otherwise."""
+
+    def close(self) -> None:
+        pass
+
+
+@lru_cache(maxsize=8)
+def _bulk_database(info: str) -> Any:
+    """What ADBC knows of a database.
+
+    It reads the catalogue of types first, which takes ten times as long as to connect; so it is
+    kept for the tasks that this process runs later.
+    """
+    import adbc_driver_postgresql as adbc  # noqa: PLC0415
+
+    return adbc.connect(info)
 
 
 def translated(problem: Any) -> Exception:

@@ -1,4 +1,4 @@
-"""One task's rows: a query for its piece of the log, run through ADBC, and made to fit the schema.
+"""The queries of a read: one for each piece of the log.
 
 ADBC copies in binary (`COPY … TO STDOUT`), which knows no parameters, so values stand in the
 statement as literals that psycopg has quoted.
@@ -10,15 +10,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from psycopg import sql
 from pyspark.sql.datasource import InputPartition
 
 from penstock.spark import columns
-from penstock.spark.connecting import bulk
+from penstock.spark.rare import Rare
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from pyspark.sql.types import StructType
@@ -49,7 +48,6 @@ left join lateral (
     from penstock.log l where l.topic_id = m.topic_id and l.id = m.message_id
 ) l on true
 """)
-_CHECK_KEPT = "select penstock.check_kept($1::text::bigint[], $2::text::jsonb)"
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,8 @@ class Task(InputPartition):
     """Topics and offset: afterwards, whether everything was still there."""
     same: tuple[tuple[str, str | int], ...] = ()
     """Columns that have one value in all rows: the database need not send it again and again."""
+    rare: Rare | None = None
+    """Columns that hardly any row has a value in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,42 +73,52 @@ class Filters:
     key: str | None = None
 
 
-def same_everywhere(entity: str, wanted: StructType, scope: Scope) -> dict[str, str | int]:
-    """Columns with one value in all rows of a read."""
-    if entity != "messages":
-        return {}
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the tasks of one read have in common."""
+
+    entity: str
+    wanted: StructType
+    scope: Scope
+    window: Window
+    filters: Filters
+    check: tuple[str, str] | None = None
+    rare: tuple[str, ...] = ()
+    """Columns that hardly any row has a value in, by their names in the schema."""
+
+    def task(self, piece: Piece, *, ordered: bool = False) -> Task:
+        """The task for one piece; messages in the order of their ids when that is asked for."""
+        if self.entity == "receipts":
+            return Task(_receipt_query(self, piece), self.check)
+        same = same_everywhere(self.wanted, self.scope)
+        left_out = {*same, *self.rare}
+        names = [name for name in self.wanted.fieldNames() if name not in left_out]
+        rare = Rare.among(self.rare, f"m.topic_id {_among(self.scope.topic_ids).as_string(None)}")
+        marks = [rare.mark] if rare else []
+        selected = _selected("messages", names, marks)
+        query = _messages(sql.SQL("m.*") if ordered else selected, self, piece)
+        if ordered:
+            query = _ORDERED.format(columns=selected, messages=query)
+        return Task(query.as_string(None), self.check, tuple(same.items()), rare)
+
+
+def same_everywhere(wanted: StructType, scope: Scope) -> dict[str, str | int]:
+    """Columns with one value in all rows of a read of messages."""
     known: dict[str, str | int] = {"partition": 0, "timestampType": 0}
     if len(scope.topics) == 1:
         known["topic"] = scope.topics[0][1]
-    found = {name: columns.find(entity, name).name for name in wanted.fieldNames()}
+    found = {name: columns.find("messages", name).name for name in wanted.fieldNames()}
     return {name: known[column] for name, column in found.items() if column in known}
 
 
-def message_query(
-    wanted: StructType, scope: Scope, window: Window, piece: Piece, filters: Filters
-) -> str:
+def _messages(selected: sql.Composable, read: Read, piece: Piece) -> sql.Composable:
     """The messages of one piece of a window; the late ones are looked up by their transactions."""
-    selected = _selected("messages", wanted, same_everywhere("messages", wanted, scope))
-    return _messages(selected, scope, window, piece, filters).as_string(None)
-
-
-def ordered_message_query(
-    wanted: StructType, scope: Scope, window: Window, piece: Piece, filters: Filters
-) -> str:
-    """The same in the order of their ids, as streams give them."""
-    selected = _selected("messages", wanted, same_everywhere("messages", wanted, scope))
-    inner = _messages(sql.SQL("m.*"), scope, window, piece, filters)
-    return _ORDERED.format(columns=selected, messages=inner).as_string(None)
-
-
-def _messages(
-    selected: sql.Composable, scope: Scope, window: Window, piece: Piece, filters: Filters
-) -> sql.Composable:
+    window = read.window
     shared = {
         "columns": selected,
-        "topics": _among(scope.topic_ids),
+        "topics": _among(read.scope.topic_ids),
         "through": sql.Literal(piece.through),
-        "more": _conditions(window, filters, "m.published_at", owner="m"),
+        "more": _conditions(window, read.filters, "m.published_at", owner="m"),
     }
     query = _MESSAGES.format(
         **shared, **_bounds(window), low=sql.Literal(max(piece.after, window.from_id))
@@ -119,18 +129,17 @@ def _messages(
     return sql.SQL(" union all ").join([query, late])
 
 
-def receipt_query(
-    wanted: StructType, scope: Scope, window: Window, piece: Piece, filters: Filters
-) -> str:
+def _receipt_query(read: Read, piece: Piece) -> str:
     """The receipts of one piece of a window."""
+    window = read.window
     return _RECEIPTS.format(
-        columns=_selected("receipts", wanted),
-        message=_MESSAGE if _wants_message(wanted, filters) else sql.SQL(""),
-        queues=_among(scope.queue_ids),
+        columns=_selected("receipts", read.wanted.fieldNames()),
+        message=_MESSAGE if _wants_message(read.wanted, read.filters) else sql.SQL(""),
+        queues=_among(read.scope.queue_ids),
         after=_xid(piece.after),
         through=_xid(piece.through),
         late=_xids(window.late),
-        more=_conditions(window, filters, "m.ended_at", owner="l"),
+        more=_conditions(window, read.filters, "m.ended_at", owner="l"),
         **_bounds(window),
     ).as_string(None)
 
@@ -149,10 +158,9 @@ def _bounds(window: Window) -> dict[str, sql.Composable]:
     }
 
 
-def _selected(entity: str, wanted: StructType, left_out: Collection[str] = ()) -> sql.Composable:
-    names = [name for name in wanted.fieldNames() if name not in left_out]
+def _selected(entity: str, names: Collection[str], more: Collection[str] = ()) -> sql.Composable:
     # Something must be asked for, or there would be no rows to count.
-    found = [columns.find(entity, name).sql for name in names] or ["m.id"]
+    found = [*(columns.find(entity, name).sql for name in names), *more] or ["m.id"]
     return sql.SQL(", ").join(sql.SQL(each) for each in found)
 
 
@@ -196,59 +204,6 @@ def _conditions(window: Window, filters: Filters, time: str, *, owner: str) -> s
     if window.floors:
         add("m.id >= coalesce(({}::jsonb ->> m.topic)::bigint, 0)", json.dumps(dict(window.floors)))
     return sql.SQL(" ").join(parts)
-
-
-def run(info: str, task: Task, wanted: StructType) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, batch by batch, with the very schema that Spark expects."""
-    schema = columns.arrow_schema(wanted)
-    with bulk(info) as conn, conn.cursor() as cursor:
-        cursor.execute(task.query)
-        for batch in cursor.fetch_record_batch():
-            if batch.num_rows:
-                yield fitted(batch, schema, dict(task.same))
-        if task.check is not None:
-            cursor.execute(_CHECK_KEPT, list(task.check))
-            cursor.fetchall()
-
-
-def fitted(
-    batch: pa.RecordBatch, schema: pa.Schema, same: Mapping[str, str | int]
-) -> pa.RecordBatch:
-    """All columns in the declared types."""
-    sent = iter(batch.columns)
-    arrays = [
-        pa.repeat(pa.scalar(same[field.name]), batch.num_rows).cast(field.type)
-        if field.name in same
-        else _cast(next(sent), field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if array.type == wanted:
-        return array
-    if pa.types.is_list(wanted):
-        return _kafka_headers(array, wanted)
-    if pa.types.is_timestamp(wanted) and array.type.tz is None:
-        return array.cast(pa.timestamp("us")).cast(wanted)
-    return array.cast(wanted)
-
-
-def _kafka_headers(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Headers as Kafka has them: names and bytes; what is no string stays JSON."""
-    rows = [None if text is None else json.loads(text) for text in array.to_pylist()]
-    return pa.array([None if row is None else _pairs(row) for row in rows], wanted)
-
-
-def _pairs(headers: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "key": name,
-            "value": (value if isinstance(value, str) else json.dumps(value)).encode(),
-        }
-        for name, value in headers.items()
-    ]
 
 
 def kept(scope: Scope, start: Offset) -> tuple[str, str]:

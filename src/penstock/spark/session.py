@@ -59,6 +59,9 @@ def prepare() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Rows through a Unix socket instead of TCP: a sixth more of them.
     os.environ.setdefault("PYSPARK_UDS_MODE", "true")
+    # Arrow in Java checks every value against the bounds of its buffer unless it is told not to.
+    os.environ.setdefault("ARROW_ENABLE_UNSAFE_MEMORY_ACCESS", "true")
+    os.environ.setdefault("ARROW_ENABLE_NULL_CHECK_FOR_GET", "false")
 
 
 def attach(spark: SparkSession) -> None:

@@ -1,7 +1,7 @@
 """The data source `penstock`: what Spark asks for when a job names the format.
 
-Spark starts a process for each question it has, so readers and writers are imported by the methods
-that make them: what a process does not use, it does not wait for.
+Spark starts a process for each question it has, so readers, writers and all that reaches a database
+are imported by the methods that need them: what a process does not use, it does not wait for.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 
 from penstock.spark import columns
-from penstock.spark.connecting import Database, conninfo, is_mysql
 from penstock.spark.errors import InvalidOption
-from penstock.spark.log import Log
 from penstock.spark.options import ReadOptions, read_options, shape_options, write_options
 
 if TYPE_CHECKING:
@@ -89,6 +87,8 @@ class PenstockDataSource(DataSource):
         return PenstockStreamWriter(self._conninfo(), options, schema)
 
     def _conninfo(self, *, tasks: bool = False) -> str:
+        from penstock.spark.connecting import conninfo, is_mysql  # noqa: PLC0415
+
         url = self.options.get("url")
         if tasks and url and is_mysql(url):
             return str(url)
@@ -96,6 +96,9 @@ class PenstockDataSource(DataSource):
 
     def _look(self, info: str, options: ReadOptions) -> None:
         """Is the engine there, and may we read what is asked for?"""
+        from penstock.spark.connecting import Database  # noqa: PLC0415
+        from penstock.spark.log import Log  # noqa: PLC0415
+
         database = Database(info)
         try:
             log = Log(database, options)

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.spark import reading
+from penstock.spark import rare, reading, rows
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log, as_json
 from penstock.spark.offsets import Offset, Window, same
@@ -155,28 +155,21 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _plan(self, start: Offset, end: Offset) -> list[reading.Task]:
         scope = self._topics()
         pieces = self._log.split(scope, start, end)
-        window = Window.between(start, end)
-        query = (
-            reading.receipt_query
-            if self._options.entity == "receipts"
-            else reading.ordered_message_query
+        messages = self._options.entity == "messages"
+        ids = sum(piece.through - piece.after for piece in pieces)
+        read = reading.Read(
+            self._options.entity,
+            self._schema,
+            scope,
+            Window.between(start, end),
+            reading.Filters(tenant=self._options.tenant, key=self._options.key),
+            reading.kept(scope, start) if messages and self._options.fail_on_data_loss else None,
+            rare.guess(self._database, scope, self._schema, ids) if messages else (),
         )
-        check = None
-        if self._options.entity == "messages" and self._options.fail_on_data_loss:
-            check = reading.kept(scope, start)
-        filters = reading.Filters(tenant=self._options.tenant, key=self._options.key)
-        same_values = reading.same_everywhere(self._options.entity, self._schema, scope)
-        return [
-            reading.Task(
-                query(self._schema, scope, window, piece, filters),
-                check,
-                tuple(same_values.items()),
-            )
-            for piece in pieces
-        ]
+        return [read.task(piece, ordered=True) for piece in pieces]
 
     def read(self, partition: reading.Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        return reading.run(self._info, partition, self._schema)
+        return rows.run(self._info, partition, self._schema)
 
     def commit(self, end: Offset) -> None:
         self._note_progress(end)

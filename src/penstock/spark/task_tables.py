@@ -13,7 +13,8 @@ import pyarrow as pa
 from psycopg import sql
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.spark import columns, reading
+from penstock.spark import columns, reading, rows
+from penstock.spark.arrow import arrow_schema
 from penstock.spark.connecting import Database, is_mysql
 from penstock.tasks.options import Tables
 
@@ -102,18 +103,18 @@ def run(info: str, partition: Any, wanted: StructType) -> Iterator[pa.RecordBatc
     """The rows of one piece."""
     assert isinstance(partition, Range)
     if is_mysql(info):
-        yield from _mysql_batches(info, partition, columns.arrow_schema(wanted))
+        yield from _mysql_batches(info, partition, arrow_schema(wanted))
         return
     literals = [sql.Literal(value) for value in partition.parameters]
     query = sql.SQL(partition.query).format(*literals)
-    yield from reading.run(info, reading.Task(query.as_string(None)), wanted)
+    yield from rows.run(info, reading.Task(query.as_string(None)), wanted)
 
 
 def _mysql_batches(info: str, partition: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     query = partition.query.format(*["%s"] * len(partition.parameters))
-    rows = asyncio.run(_mysql_rows(info, query, partition.parameters))
-    for first in range(0, len(rows), _FETCH):
-        chunk = list(zip(*rows[first : first + _FETCH], strict=True))
+    found = asyncio.run(_mysql_rows(info, query, partition.parameters))
+    for first in range(0, len(found), _FETCH):
+        chunk = list(zip(*found[first : first + _FETCH], strict=True))
         arrays = [_array(values, field) for values, field in zip(chunk, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
