@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from tests.fixtures.databases import Database
 
-KILLS = int(os.environ.get("KILLS", "20"))
+# For a short look: PENSTOCK_TEST_KILLS=2 pytest -m prove tests/pipelines/test_killed.py
+KILLS = int(os.environ.get("PENSTOCK_TEST_KILLS", "20"))
 PROGRAM = [sys.executable, "-m", "penstock.cli", "pipeline"]
 
 
