@@ -14,6 +14,7 @@ from penstock.spark import rare, reading, rows, tables
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log
 from penstock.spark.offsets import Window
+from penstock.spark.travel import Traveller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.spark.options import ReadOptions
 
 
-class PenstockReader(DataSourceReader):
+class PenstockReader(Traveller, DataSourceReader):
     """A planned batch read of messages or receipts."""
 
     def __init__(self, info: str, options: ReadOptions, schema: StructType) -> None:

@@ -71,11 +71,8 @@ def attach(spark: SparkSession) -> None:
     only here, the code travels with the job; the executors need pyarrow, psycopg and
     adbc-driver-postgresql all the same.
     """
-    from pyspark import cloudpickle  # noqa: PLC0415
+    from pyspark.sql.datasource import DataSource  # noqa: PLC0415
 
-    from penstock.spark.source import PenstockDataSource  # noqa: PLC0415
+    from penstock.spark.travel import travelling_source  # noqa: PLC0415
 
-    for name, module in sorted(sys.modules.items()):
-        if name == "penstock" or name.startswith("penstock."):
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    spark.dataSource.register(PenstockDataSource)
+    spark.dataSource.register(travelling_source(DataSource))

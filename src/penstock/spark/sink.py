@@ -23,6 +23,7 @@ from penstock import schema as engine
 from penstock.spark.connecting import Database, bulk
 from penstock.spark.errors import InvalidOption
 from penstock.spark.payloads import Mapping
+from penstock.spark.travel import Traveller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,7 +156,7 @@ def _staged(messages: Sequence[Any]) -> list[Staged]:
     return [each for each in messages if isinstance(each, Staged) and each.part is not None]
 
 
-class PenstockWriter(DataSourceArrowWriter, _Writer):
+class PenstockWriter(Traveller, DataSourceArrowWriter, _Writer):
     """A batch write: all of it, or nothing."""
 
     _alone = True
@@ -178,7 +179,7 @@ class PenstockWriter(DataSourceArrowWriter, _Writer):
         self._give_up(self._write_id, self._batch)
 
 
-class PenstockStreamWriter(DataSourceStreamArrowWriter, _Writer):
+class PenstockStreamWriter(Traveller, DataSourceStreamArrowWriter, _Writer):
     """A stream's writes: each batch exactly once, known by the query and the batch's number."""
 
     _alone = False

@@ -28,6 +28,7 @@ from penstock.spark import rare, reading, rows
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log, as_json
 from penstock.spark.offsets import Offset, Window, same
+from penstock.spark.travel import Traveller
 from penstock.spark.waking import wait_for_messages
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ select penstock.open_stream(
 _COMMIT = "select penstock.commit_stream(%(group)s, %(offset)s::jsonb)"
 
 
-class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One stream's conversation with Spark."""
 
     def __init__(self, info: str, options: ReadOptions, schema: StructType) -> None:

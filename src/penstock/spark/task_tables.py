@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from penstock.spark import columns, reading, rows
 from penstock.spark.arrow import arrow_schema
 from penstock.spark.connecting import Database, is_mysql
+from penstock.spark.travel import Traveller
 from penstock.tasks.options import Tables
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ async def _mysql_rows(info: str, query: str, parameters: tuple[Any, ...]) -> lis
         await database.close()
 
 
-class TaskTableReader(DataSourceReader):
+class TaskTableReader(Traveller, DataSourceReader):
     """A planned batch read of a task store."""
 
     def __init__(self, info: str, options: ReadOptions, schema: StructType) -> None:
