@@ -8,10 +8,13 @@ BENCH  := $(VENV)/.ready-bench
 # More than the cores: tests often wait for a server or a process to start.
 JOBS   ?= 3
 PYTEST ?=
+PART   ?=
+SEED   ?=
+PROVE  ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
-GENERATORS := tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/observe_reference.py tools/python_reference.py tools/sqs_model.py tools/sqs_compatibility.py
-CHECKED    := $(wildcard src bench tests tools examples)
+GENERATORS := tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/observe_reference.py tools/python_reference.py tools/sqs_model.py tools/sqs_compatibility.py tools/proof_page.py
+CHECKED    := $(wildcard src bench prove tests tools examples)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test lint types imports generated docs pytest prove bench format clean
@@ -63,9 +66,10 @@ pytest: $(READY)
 docs: $(READY)  ## the documentation as a site, in build/site
 	@echo "mkdocs"; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
 
-prove: $(READY)  ## longer programmes: a deeper state machine, planted mutations
-	@$(BIN)/pytest -q -m prove --timeout 1800 $(PYTEST)
-	@set -e; for tool in $(wildcard tools/mutations.py); do $(BIN)/python $$tool; done
+prove: $(READY)  ## faults survived, counted, each with a sabotaged twin (PART=server-kill SEED=7 for one)
+	@sh tools/debian_packages.sh --prove
+	@$(BIN)/python -m prove $(if $(PART),--part $(PART)) $(if $(SEED),--seed $(SEED)) $(PROVE)
+	@$(BIN)/python tools/proof_page.py
 
 bench: $(BENCH)  ## Penstock and its peers in one run: a table, a plot, JSON
 	@$(BIN)/python -m bench

@@ -5,11 +5,13 @@
 # packages are missing and succeeds all the same: the tests that want them are skipped, visibly.
 #
 #   tools/debian_packages.sh            install what is missing
+#   tools/debian_packages.sh --prove    and what the proof programme makes use of
 #   tools/debian_packages.sh --list     the packages
 set -u
 
 # package and the program that shows it is there
 WANTED="pgbouncer:pgbouncer mariadb-server:mariadbd chromium:chromium"
+[ "${1:-}" = "--prove" ] && WANTED="$WANTED xfsprogs:mkfs.xfs e2fsprogs:mkfs.ext4 faketime:faketime"
 
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 

@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 from tools.planted import engine, tasks  # noqa: E402
 
 MUTATIONS = (*engine.MUTATIONS, *tasks.MUTATIONS)
-COPIED = ("sql", "src", "tests", "tools", "docs", "examples", "pyproject.toml")
+COPIED = ("sql", "src", "tests", "prove", "tools", "docs", "examples", "pyproject.toml")
 EXAMPLES = """\
 examples:
   python tools/mutations.py --list                 what is planted, and where

@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock import Retry, Worker
 from penstock.observe.events import Name
-from tests.faults.stage import mortal
+from prove.servers import mortal
 from tests.worker.play import Heard, dead_letters, hearing, states, until, working
 
 if TYPE_CHECKING:

@@ -95,16 +95,21 @@ def running(name: str, binaries: Binaries) -> Iterator[Server]:
 @contextmanager
 def cluster(binaries: Binaries) -> Iterator[tuple[Binaries, account.Account, Path]]:
     """A fresh cluster in a folder that goes away: the programs to run it, as whom, and where."""
-    owner = account.current()
     folder = Path(tempfile.mkdtemp(prefix="penstock-test-", dir=scratch.parent()))
     try:
-        owner.own(folder)
-        folder.chmod(0o755)
-        binaries = _reachable(binaries, owner, folder)
-        _initialise(binaries, owner, folder / "data")
-        yield binaries, owner, folder
+        yield prepare(binaries, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def prepare(binaries: Binaries, folder: Path) -> tuple[Binaries, account.Account, Path]:
+    """Make a cluster in a folder: the programs to run it, as whom, and where."""
+    owner = account.current()
+    owner.own(folder)
+    folder.chmod(0o755)
+    binaries = _reachable(binaries, owner, folder)
+    _initialise(binaries, owner, folder / "data")
+    return binaries, owner, folder
 
 
 def _reachable(binaries: Binaries, owner: account.Account, folder: Path) -> Binaries:

@@ -14,14 +14,15 @@ import psycopg
 import pytest
 
 import penstock.sync
-from tests.faults.actors import TOPIC
-from tests.faults.stage import Stage, mortal
+from prove.actors.names import TOPIC
+from prove.servers import mortal
+from prove.stage import Stage, staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.faults.checker import Punctuality
+    from prove.punctuality import Punctuality
 
 pytestmark = [pytest.mark.prove, pytest.mark.timeout(900)]
 KILLS = 12
@@ -35,10 +36,8 @@ PAUSE = timedelta(seconds=0.3)
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    with mortal() as server:
-        stage = Stage(server.dsn(), tmp_path)
+    with mortal() as server, staged(server.dsn(), tmp_path) as stage:
         yield stage
-        stage.end()
 
 
 def played(stage: Stage, *, kills: int, sabotage: tuple[str, ...] = ()) -> Punctuality:

@@ -1,4 +1,4 @@
-"""The worker of a soak: `python -m tests.faults.soak --dsn …`, until SIGTERM.
+"""The worker of a soak: `python -m prove.actors.soaker --dsn …`, until SIGTERM.
 
 It notes its memory while it works.  When it has closed everything it prints what it found, and
 stays until its standard input ends, so that others can look at what it may have left open.

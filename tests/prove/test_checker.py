@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.faults.checker import Receipt, judge, punctuality
-from tests.faults.ledger import Entry, Step
+from prove.checker import judge, within
+from prove.ledger import Entry, Step
+from prove.punctuality import Receipt, punctuality
 
 PUBLISHED = [Entry(Step.ATTEMPT, 1), Entry(Step.ACKED, 1)]
 ONCE = {10: Counter(acked=1)}
@@ -57,7 +58,7 @@ def test_two_messages_of_one_number_are_stored_twice() -> None:
 def test_second_delivery_needs_a_claim_that_ended_without_ack(
     outcomes: Counter[str], *, explained: bool
 ) -> None:
-    history = [*PUBLISHED, Entry(Step.DELIVERED, 1, 10), Entry(Step.DELIVERED, 1, 10)]
+    history = [*PUBLISHED, Entry(Step.DELIVERED, 1, 10, 1), Entry(Step.DELIVERED, 1, 10, 2)]
     verdict = judge(history, {10: outcomes})
     assert verdict.duplicated == 1
     assert verdict.kept is explained
@@ -67,6 +68,51 @@ def test_crash_explains_a_claim_without_a_receipt() -> None:
     history = [*PUBLISHED, Entry(Step.DELIVERED, 1, 10), Entry(Step.DELIVERED, 1, 10)]
     assert judge(history, ONCE, crashes=1).kept
     assert not judge(history, {10: Counter(acked=2)}, crashes=1).kept
+
+
+def test_one_attempt_delivered_twice_is_claimed_twice_unless_a_crash_forgot_the_claim() -> None:
+    history = [*PUBLISHED, Entry(Step.DELIVERED, 1, 10, 1), Entry(Step.DELIVERED, 1, 10, 1)]
+    claims = {10: Counter(acked=1, expired=1)}
+    assert judge(history, claims).claimed_twice == (10,)
+    assert judge(history, claims, crashes=1).claimed_twice == ()
+
+
+def in_order(*steps: tuple[Step, int]) -> list[Entry]:
+    return [Entry(step, number, number + 10, 1, "customer-7") for step, number in steps]
+
+
+STORED = [step for number in (1, 2) for step in ((Step.ATTEMPT, number), (Step.ACKED, number))]
+
+
+def test_first_deliveries_of_a_key_follow_its_publisher() -> None:
+    deliveries = [(Step.DELIVERED, 1), (Step.DELIVERED, 2), (Step.DELIVERED, 1)]
+    assert judge(in_order(*STORED, *deliveries), {}, ordered=True).inverted == ()
+
+
+def test_message_delivered_before_an_earlier_one_of_its_key_is_out_of_order() -> None:
+    deliveries = [(Step.DELIVERED, 2), (Step.DELIVERED, 1)]
+    assert judge(in_order(*STORED, *deliveries), {}, ordered=True).inverted == (2,)
+    assert judge(in_order(*STORED, *deliveries), {}).inverted == ()
+
+
+def test_what_nobody_acknowledged_has_no_place_in_the_order() -> None:
+    told = [(Step.ATTEMPT, 1), (Step.UNKNOWN, 1), (Step.ATTEMPT, 2), (Step.ACKED, 2)]
+    deliveries = [(Step.DELIVERED, 2), (Step.DELIVERED, 1)]
+    assert judge(in_order(*told, *deliveries), {}, ordered=True).inverted == ()
+
+
+def test_each_queue_is_judged_by_its_own_deliveries() -> None:
+    history = [
+        Entry(Step.ATTEMPT, 1, place="customer-7"),
+        Entry(Step.ACKED, 1),
+        Entry(Step.ATTEMPT, 2),
+        Entry(Step.ACKED, 2),
+        Entry(Step.DELIVERED, 1, 10, 1, "billing"),
+        Entry(Step.DELIVERED, 2, 11, 1, "billing"),
+    ]
+    claims = {10: Counter(acked=1), 11: Counter(acked=1)}
+    assert judge(within(history, "billing"), claims).kept
+    assert judge(within(history, "statements", keyed=True), {}).lost == (1,)
 
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -18,8 +18,9 @@ import psycopg
 import pytest
 
 import penstock.sync
-from tests.faults.soak import NAME, QUEUE
-from tests.faults.stage import ROOT, mortal
+from prove.actors.soaker import NAME, QUEUE
+from prove.recorder import ROOT
+from prove.servers import mortal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def dsn() -> Iterator[str]:
 
 @contextmanager
 def soaking(dsn: str, *words: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-W", "error", "-m", "tests.faults.soak", "--dsn", dsn, *words]
+    command = [sys.executable, "-W", "error", "-m", "prove.actors.soaker", "--dsn", dsn, *words]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as worker:

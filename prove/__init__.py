@@ -1,0 +1,1 @@
+"""The proof programme: faults survived, with counted histories.  `python -m prove --list`."""

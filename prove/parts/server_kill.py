@@ -1,0 +1,70 @@
+"""The whole server dies by SIGKILL and comes back, again and again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from prove.actors.names import FIFO
+from prove.model import Outcome, Part
+from prove.servers import mortal
+from prove.stage import staged
+
+if TYPE_CHECKING:
+    from prove.model import Take
+    from prove.servers import Mortal
+    from prove.stage import Stage
+
+ACTORS = 4
+# Commits that do not wait for the log, which is written out every ten seconds at the latest.
+CARELESS = {"synchronous_commit": "off", "wal_writer_delay": "10s"}
+
+
+def play(take: Take) -> Outcome:
+    kills = take.size(full=100, quick=2, twin=8)
+    settings = CARELESS if take.sabotaged else {}
+    with (
+        mortal(**settings) as server,
+        staged(server.dsn(), take.folder, fifo=True) as stage,
+    ):
+        publishers = stage.publishers(ACTORS, "--lanes", "2", "--batch", "10", "--pause", "0.05")
+        workers = stage.workers(ACTORS, "--fifo", "--concurrency", "50")
+        _kill(take, server, stage, kills)
+        stage.close(publishers, workers)
+        everything = stage.verdict(crashes=kills)
+        ordered = stage.verdict(crashes=kills, queue=FIFO)
+    broken = everything.broken
+    for name, count in ordered.broken.items():
+        broken[name] = broken.get(name, 0) + count
+    counts = {
+        **everything.counts,
+        "server kills": kills,
+        "in order per key": ordered.delivered,
+        "out of order": len(ordered.inverted),
+    }
+    return Outcome(counts, broken)
+
+
+def _kill(take: Take, server: Mortal, stage: Stage, kills: int) -> None:
+    luck = take.luck
+    for kill in range(kills):
+        time.sleep(luck.uniform(1.5, 3.5))
+        server.kill()
+        stage.fault("server killed")
+        server.start()
+        if kill % 10 == 9:
+            take.say(f"{kill + 1} kills")
+    time.sleep(2)
+
+
+PART = Part(
+    name="server-kill",
+    promise="A server killed with SIGKILL under load loses nothing that was acknowledged, invents "
+    "nothing, and keeps the order of each key.",
+    how="Every process of the server is killed at once, 100 times, under 4 publishers (single "
+    "messages with a key, and batches) and 4 workers on two queues, one of them `fifo`.",
+    sabotage="`synchronous_commit = off`",
+    breaks=frozenset({"lost"}),
+    play=play,
+    enough={"server kills": 100, "acked": 100_000},
+)

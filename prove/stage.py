@@ -1,0 +1,89 @@
+"""Where the programme plays on PostgreSQL: actors, the queues they share, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from prove import checker, punctuality
+from prove.actors.names import FIFO, KEYED, QUEUE, TOPIC
+from prove.cast import Cast
+from prove.ledger import Step
+from prove.punctuality import Receipt
+from prove.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+    from pathlib import Path
+
+    from prove.checker import Verdict
+    from prove.punctuality import Punctuality
+
+
+class Stage(Cast):
+    def __init__(
+        self, dsn: str, recorder: Recorder, *, fifo: bool = False, attempts: int = 0
+    ) -> None:
+        super().__init__(dsn, recorder)
+        with psycopg.connect(dsn, autocommit=True) as db:
+            # By default no number of attempts kills a message: what is dead would look lost.
+            db.execute(
+                "select penstock.create_queue(%s, %s, max_delivery_attempts => %s)",
+                (QUEUE, TOPIC, attempts),
+            )
+            if fifo:
+                db.execute(
+                    "select penstock.create_queue(%s, %s, max_delivery_attempts => 0, "
+                    "ordering => 'fifo', filter => %s)",
+                    (FIFO, TOPIC, Jsonb({"headers": KEYED})),
+                )
+
+    def drained(self) -> bool:
+        with psycopg.connect(self.dsn, autocommit=True) as db:
+            found = db.execute(
+                "select sum(s.pending_count + s.processing_count + s.scheduled_count) "
+                "from penstock.list_queues() q, penstock.get_queue_statistics(q.name) s"
+            ).fetchone()
+        return found is not None and not found[0]
+
+    def verdict(self, *, crashes: int = 0, queue: str = QUEUE) -> Verdict:
+        entries = checker.within(self.entries(), queue, keyed=queue == FIFO)
+        return checker.judge(entries, self._claims(queue), crashes=crashes, ordered=queue == FIFO)
+
+    def _claims(self, queue: str) -> dict[int, Counter[str]]:
+        found: dict[int, Counter[str]] = defaultdict(Counter)
+        for receipt in self._receipts(queue):
+            found[receipt.message_id][receipt.outcome] += 1
+        return found
+
+    def punctuality(self, *, claim: timedelta, allowed: timedelta) -> Punctuality:
+        """How soon what was left undone came back; only for claims that nobody has extended."""
+        assert not self.count(Step.EXTENDED), "claims were extended: nobody knows when they ended"
+        return punctuality.punctuality(self._receipts(QUEUE), claim=claim, allowed=allowed)
+
+    def _receipts(self, queue: str) -> list[Receipt]:
+        with psycopg.connect(self.dsn, autocommit=True) as db:
+            rows = db.execute(
+                "select unnest(r.message_ids), r.outcome, r.claimed_at "
+                "from penstock_data.receipts r join penstock_data.queues q on q.id = r.queue_id "
+                "where q.name = %s",
+                (queue,),
+            )
+            return [Receipt(*row) for row in rows]
+
+
+@contextmanager
+def staged(dsn: str, folder: Path, *, fifo: bool = False, attempts: int = 0) -> Iterator[Stage]:
+    """A stage with its recorder, both cleared away at the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with Recorder(folder) as recorder:
+        stage = Stage(dsn, recorder, fifo=fifo, attempts=attempts)
+        try:
+            yield stage
+        finally:
+            stage.end()
