@@ -39,6 +39,7 @@ $(READY): pyproject.toml constraints.txt | $(BIN)/python
 $(BENCH): $(READY)
 	@echo "installing what the benchmarks compare with"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,bench]' --constraint constraints.txt
+	@! command -v npm > /dev/null || npm install --prefix bench/peers/node --no-package-lock --no-audit --no-fund --silent
 	@touch $@
 
 demo: $(READY)  ## an order stream on an embedded PostgreSQL, its archive and its report, in a minute

@@ -79,6 +79,8 @@ class Entry:
     durable_claims: bool = False
     #: Targets judge its courses, so they are run to the end.
     judged: bool = False
+    #: Takes part only with its own worker, which keeps its claims to itself.
+    whole: bool = False
 
 
 ENTRIES: Mapping[str, Entry] = {
@@ -97,6 +99,12 @@ ENTRIES: Mapping[str, Entry] = {
     "pgqueuer": Entry("pgqueuer_peer", "contestant", "its Queries on asyncpg"),
     "procrastinate": Entry("procrastinate_peer", "contestant", "its JobManager on psycopg"),
     "pgq": Entry("pgq", "contestant", "the PGQ extension, a tick per batch"),
+    "chancy": Entry("chancy_peer", "contestant", "its worker with async jobs", whole=True),
+    "awa": Entry("awa_peer", "contestant", "its worker in Rust, handlers in Python", whole=True),
+    "pg-boss": Entry("node_peers", "pg_boss", "its workers, in Node.js", whole=True),
+    "graphile-worker": Entry(
+        "node_peers", "graphile_worker", "its worker with a local queue, in Node.js", whole=True
+    ),
 }
 
 

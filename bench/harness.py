@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from bench.contestants import Entry
     from bench.model import Result
     from bench.scenarios import Scenario
     from bench.server import Server
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from bench.targets import Verdict
 
 FIRST = TaskID(0)
-PACKAGES = ("psycopg", "pgqueuer", "procrastinate", "asyncpg")
+PACKAGES = ("psycopg", "pgqueuer", "procrastinate", "asyncpg", "chancy", "awa-pg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,15 @@ class Meter:
 def _arena_for(scenario: Scenario, arena: Arena) -> Arena:
     """The same arena without contestants that tell nothing new in this scenario."""
     fitting = [
-        contestant
-        for contestant in arena.contestants
-        if scenario.claims or not ENTRIES[contestant.name].durable_claims
+        contestant for contestant in arena.contestants if _tells(ENTRIES[contestant.name], scenario)
     ]
     return replace(arena, contestants=fitting)
+
+
+def _tells(entry: Entry, scenario: Scenario) -> bool:
+    if entry.whole:
+        return scenario.name == "worker"
+    return scenario.claims or not entry.durable_claims
 
 
 def _write(

@@ -10,6 +10,7 @@ import asyncio
 import json
 from contextlib import suppress
 from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bench.peers.penstock_sql import queue_name
@@ -96,8 +97,22 @@ async def pgqueuer(dsn: str, concurrency: int, handled: Handled, stop: asyncio.E
         await running
 
 
+def _from(module: str, name: str) -> Serve:
+    """A peer's `serve`, imported when it takes part."""
+
+    async def serve(dsn: str, concurrency: int, handled: Handled, stop: asyncio.Event) -> None:
+        found: Serve = getattr(import_module(f"bench.peers.{module}"), name)
+        await found(dsn, concurrency, handled, stop)
+
+    return serve
+
+
 WORKERS: Mapping[str, Serve] = {
     "penstock": penstock,
     "procrastinate": procrastinate,
     "pgqueuer": pgqueuer,
+    "chancy": _from("chancy_peer", "serve"),
+    "awa": _from("awa_peer", "serve"),
+    "pg-boss": _from("node_peers", "serve_pg_boss"),
+    "graphile-worker": _from("node_peers", "serve_graphile_worker"),
 }

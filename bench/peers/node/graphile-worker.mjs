@@ -1,0 +1,46 @@
+// node graphile-worker.mjs install|publish|work HOST USER DATABASE QUEUE CONCURRENCY
+
+import { Logger, makeWorkerUtils, run } from 'graphile-worker'
+import pg from 'pg'
+
+import { publishing, released, teller } from './talk.mjs'
+
+const [role, host, user, database, queue, concurrency] = process.argv.slice(2)
+const pgPool = new pg.Pool({ host, user, database, max: 10 })
+pgPool.on('error', (error) => process.stderr.write(`${error.message}\n`))
+const logger = new Logger(() => () => {})
+
+if (role === 'work') {
+  const handled = teller()
+  const concurrentJobs = Number(concurrency)
+  const runner = await run({
+    pgPool,
+    logger,
+    noHandleSignals: true,
+    taskList: { [queue]: async (payload) => handled(payload.n) },
+    preset: {
+      worker: {
+        concurrentJobs,
+        pollInterval: 1000,
+        localQueue: { size: 10 * concurrentJobs },
+        completeJobBatchDelay: 0,
+        failJobBatchDelay: 0,
+      },
+    },
+  })
+  await released()
+  await runner.stop()
+} else {
+  const utils = await makeWorkerUtils({ pgPool, logger })
+  if (role === 'install') await utils.migrate()
+  else {
+    await publishing((documents) =>
+      documents.length === 1
+        ? utils.addJob(queue, documents[0])
+        : utils.addJobs(documents.map((payload) => ({ identifier: queue, payload })))
+    )
+  }
+  await utils.release()
+}
+
+await pgPool.end()

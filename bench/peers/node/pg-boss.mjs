@@ -1,0 +1,34 @@
+// node pg-boss.mjs install|publish|work HOST USER DATABASE QUEUE CONCURRENCY
+
+import PgBoss from 'pg-boss'
+
+import { publishing, released, teller } from './talk.mjs'
+
+const [role, host, user, database, queue, concurrency] = process.argv.slice(2)
+const serving = role === 'work'
+const boss = new PgBoss({ host, user, database, max: 10, supervise: serving, schedule: false })
+boss.on('error', (error) => process.stderr.write(`${error.message}\n`))
+await boss.start()
+
+if (role === 'install') {
+  await boss.createQueue(queue)
+} else if (role === 'publish') {
+  await publishing((documents) =>
+    documents.length === 1
+      ? boss.send(queue, documents[0])
+      : boss.insert(documents.map((data) => ({ name: queue, data })))
+  )
+} else {
+  // A worker rests for half a second, its shortest, between two batches that came quickly; so
+  // several of them, and batches large enough that the rest is not what is measured.
+  const handled = teller()
+  const options = { batchSize: 1000, pollingIntervalSeconds: 0.5 }
+  for (let worker = 0; worker < Math.max(1, Number(concurrency) / 5); worker++) {
+    await boss.work(queue, options, async (jobs) => {
+      for (const job of jobs) handled(job.data.n)
+    })
+  }
+  await released()
+}
+
+await boss.stop({ graceful: true, wait: true, timeout: 5000 })

@@ -1,0 +1,28 @@
+// How a peer speaks with the benchmark: lines of JSON on standard input and output.
+
+import readline from 'node:readline'
+
+/** Publishes each line's documents and answers when they are committed; ends with its input. */
+export async function publishing(publish) {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    await publish(JSON.parse(line))
+    process.stdout.write('done\n')
+  }
+}
+
+/** Tells the numbers of handled jobs, gathered for as long as the event loop is busy. */
+export function teller() {
+  let numbers = []
+  const tell = () => {
+    process.stdout.write(`${numbers.join(' ')}\n`)
+    numbers = []
+  }
+  return (number) => {
+    if (numbers.push(number) === 1) setImmediate(tell)
+  }
+}
+
+/** Resolves when the benchmark has closed our input. */
+export function released() {
+  return new Promise((resolve) => process.stdin.on('end', resolve).resume())
+}

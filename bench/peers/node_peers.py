@@ -1,0 +1,109 @@
+"""Queues for Node.js, each a program of `node/` that speaks lines of JSON with us."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from bench.peers.library import Library, PublishingSession, place
+from bench.peers.penstock_sql import queue_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.payloads import Payload
+    from bench.server import Server
+
+FOLDER = Path(__file__).parent / "node"
+#: Seconds for a program to wind down.
+PATIENCE = 15.0
+
+
+def _words(program: str, role: str, dsn: str, concurrency: int = 1) -> list[str]:
+    at = place(dsn)
+    queue = queue_name(0)
+    script = str(FOLDER / f"{program}.mjs")
+    return ["node", script, role, at["host"], at["user"], at["dbname"], queue, str(concurrency)]
+
+
+class Session(PublishingSession):
+    """A program that publishes what we write to it, and answers when that is committed."""
+
+    def __init__(self, program: str, dsn: str) -> None:
+        self._process = subprocess.Popen(
+            _words(program, "publish", dsn), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def publish_batch(self, payloads: Sequence[Payload]) -> None:
+        to, back = self._lines()
+        to.write(json.dumps([payload.document for payload in payloads]).encode() + b"\n")
+        to.flush()
+        if back.readline() != b"done\n":
+            raise RuntimeError("the program that publishes has ended")
+
+    def close(self) -> None:
+        self._lines()[0].close()
+        self._process.wait(PATIENCE)
+
+    def _lines(self) -> tuple[IO[bytes], IO[bytes]]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        return self._process.stdin, self._process.stdout
+
+
+class NodePeer(Library):
+    def __init__(self, program: str) -> None:
+        self.name = program
+
+    def unavailable(self, server: Server) -> str | None:  # noqa: ARG002
+        if shutil.which("node") is None:
+            return "there is no Node.js"
+        if not (FOLDER / "node_modules" / self.name).is_dir():
+            return "not installed; run: make bench"
+        return None
+
+    def install(self, server: Server, database: str) -> None:
+        subprocess.run(_words(self.name, "install", server.dsn(database)), check=True)
+
+    def open(self, dsn: str, queues: int) -> Session:  # noqa: ARG002
+        return Session(self.name, dsn)
+
+
+async def serve(
+    program: str,
+    dsn: str,
+    concurrency: int,
+    handled: Callable[[int], None],
+    stop: asyncio.Event,
+) -> None:
+    """Run the program's worker in a process of its own, until `stop` is set."""
+    process = await asyncio.create_subprocess_exec(
+        *_words(program, "work", dsn, concurrency),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=2**24,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    telling = asyncio.create_task(_told(process.stdout, handled))
+    await stop.wait()
+    process.stdin.close()
+    await telling
+    await asyncio.wait_for(process.wait(), PATIENCE)
+
+
+async def _told(lines: asyncio.StreamReader, handled: Callable[[int], None]) -> None:
+    async for line in lines:
+        for number in line.split():
+            handled(int(number))
+
+
+pg_boss = partial(NodePeer, "pg-boss")
+graphile_worker = partial(NodePeer, "graphile-worker")
+serve_pg_boss = partial(serve, "pg-boss")
+serve_graphile_worker = partial(serve, "graphile-worker")
