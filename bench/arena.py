@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg import sql
 
+from bench.contestants import ENTRIES
 from bench.ledger import Ledger
 from bench.payloads import Stream
 
@@ -35,7 +36,7 @@ class Lane:
     database: str
     dsn: str
     session: Session
-    stream: Stream = field(default_factory=Stream)
+    stream: Stream
     ledger: Ledger = field(default_factory=Ledger)
     closed: bool = False
 
@@ -68,6 +69,8 @@ class Arena:
 
     def refusal(self, contestant: Contestant, case: Case) -> str | None:
         """Why the contestant can't take part in the case, or None."""
+        if case.keys and not ENTRIES[contestant.name].keyed:
+            return "keeps no order by key"
         return contestant.unavailable(self.server) or contestant.refuses(case)
 
     @contextmanager
@@ -76,7 +79,9 @@ class Arena:
         database = f"lane_{next(self.serial)}"
         self.server.create_database(database, self._template(contestant))
         dsn = self.server.dsn(database)
-        lane = Lane(contestant, case, database, dsn, contestant.open(dsn, case.queues))
+        session = contestant.open(dsn, case)
+        stream = Stream(case.payload, case.keys)
+        lane = Lane(contestant, case, database, dsn, session, stream)
         try:
             yield lane
         finally:

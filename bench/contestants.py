@@ -63,8 +63,8 @@ class Contestant(Protocol):
 
     def install(self, server: Server, database: str) -> None: ...
 
-    def open(self, dsn: str, queues: int) -> Session:
-        """Open a session on an installed database with that many queues on one topic."""
+    def open(self, dsn: str, case: Case) -> Session:
+        """Open a session on an installed database, with the case's queues on one topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,14 @@ class Entry:
     judged: bool = False
     #: Takes part only with its own worker, which keeps its claims to itself.
     whole: bool = False
+    #: Can keep the messages of a key in order.
+    keyed: bool = False
 
 
 ENTRIES: Mapping[str, Entry] = {
-    "penstock": Entry("penstock_sql", "relaxed", "claims with synchronous_commit off", judged=True),
+    "penstock": Entry(
+        "penstock_sql", "relaxed", "claims with synchronous_commit off", judged=True, keyed=True
+    ),
     "textbook": Entry("textbook", "inline", "UPDATE … SKIP LOCKED + DELETE, prepared statements"),
     "textbook-fn": Entry("textbook", "functions", "the same statements in PL/pgSQL functions"),
     "penstock-sync": Entry(
@@ -132,7 +136,7 @@ class Absent:
     def install(self, server: Server, database: str) -> None:
         raise NotImplementedError(self.reason)
 
-    def open(self, dsn: str, queues: int) -> Session:
+    def open(self, dsn: str, case: Case) -> Session:
         raise NotImplementedError(self.reason)
 
 

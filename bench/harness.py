@@ -8,11 +8,11 @@ import subprocess
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from bench import measure, plot, record, report, targets
+from bench import limits, measure, plot, record, report, targets
 from bench.arena import Arena
 from bench.contestants import ENTRIES, gather
 from bench.scenarios import SCENARIOS
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from bench.targets import Verdict
 
 FIRST = TaskID(0)
+#: Scenarios in which libraries run with their own workers.
+WHOLE = ("worker", "jobs")
 PACKAGES = ("psycopg", "pgqueuer", "procrastinate", "asyncpg", "chancy", "awa-pg")
 
 
@@ -55,6 +57,8 @@ def execute(request: Request, console: Console) -> Run:
     with running(request.programs) as server:
         environment = _environment(server)
         console.print(_headline(environment))
+        environment["limits"] = limits.measure(server)
+        console.print(limits.sentence(environment["limits"]))
         results = _measure(request, server, console)
     verdicts = targets.judge(results, request.sizes.edge)
     titles = {name: SCENARIOS[name].title for name in request.scenarios}
@@ -104,13 +108,11 @@ def _arena_for(scenario: Scenario, arena: Arena) -> Arena:
 
 def _tells(entry: Entry, scenario: Scenario) -> bool:
     if entry.whole:
-        return scenario.name == "worker"
+        return scenario.name in WHOLE
     return scenario.claims or not entry.durable_claims
 
 
-def _write(
-    request: Request, environment: dict[str, object], titles: dict[str, str], run: Run
-) -> Run:
+def _write(request: Request, environment: dict[str, Any], titles: dict[str, str], run: Run) -> Run:
     request.out.mkdir(parents=True, exist_ok=True)
     stem = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     files = replace(run, json=request.out / f"{stem}.json", png=request.out / f"{stem}.png")
@@ -119,7 +121,7 @@ def _write(
     return files
 
 
-def _environment(server: Server) -> dict[str, object]:
+def _environment(server: Server) -> dict[str, Any]:
     return {
         "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -131,7 +133,7 @@ def _environment(server: Server) -> dict[str, object]:
     }
 
 
-def _headline(environment: dict[str, object]) -> str:
+def _headline(environment: dict[str, Any]) -> str:
     return (
         f"PostgreSQL {environment['postgresql']}, {environment['cpus']} CPUs,"
         f" load {environment['load']}, commit {environment['commit']}"

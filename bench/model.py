@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench import figures
+from bench.payloads import PAYLOAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,13 @@ class Case:
     #: Whether messages are claimed, or only published.
     claims: bool = True
     paced: bool = False
+    #: Bytes of JSON in a message, and how many keys the messages of a queue in order have.
+    payload: int = PAYLOAD_BYTES
+    keys: int = 0
+    #: Messages that wait behind those that are claimed.
+    backlog: int = 0
+    #: Where the case stands on the axis of a curve.
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

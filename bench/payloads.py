@@ -17,6 +17,13 @@ PAYLOAD_BYTES = 200
 @dataclass(frozen=True)
 class Payload:
     number: int
+    size: int = PAYLOAD_BYTES
+    #: Messages of one key keep their order, where the queue does; 0: no keys.
+    keys: int = 0
+
+    @property
+    def key(self) -> str | None:
+        return f"key-{self.number % self.keys}" if self.keys else None
 
     @cached_property
     def document(self) -> dict[str, object]:
@@ -26,7 +33,7 @@ class Payload:
             "customer": f"customer-{self.number % 1000:04d}",
             "amount": self.number % 997,
         }
-        room = PAYLOAD_BYTES - len(json.dumps(core)) - len(', "note": ""')
+        room = self.size - len(json.dumps(core)) - len(', "note": ""')
         return core | {"note": "x" * max(0, room)}
 
     @cached_property
@@ -38,11 +45,13 @@ class Payload:
 class Stream:
     """Hands out payloads, each number once."""
 
+    size: int = PAYLOAD_BYTES
+    keys: int = 0
     following: int = 0
 
     def take(self, count: int) -> list[Payload]:
         first, self.following = self.following, self.following + count
-        return [Payload(number) for number in range(first, first + count)]
+        return [Payload(number, self.size, self.keys) for number in range(first, first + count)]
 
     def batches(self, count: int, size: int) -> Iterator[list[Payload]]:
         while count > 0:

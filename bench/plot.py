@@ -32,6 +32,10 @@ COLOURS: Mapping[str, str] = {
     "pgqueuer": "#6a4c93",
     "procrastinate": "#3f8f4f",
     "pgq": "#8a8a8a",
+    "chancy": "#c9a227",
+    "awa": "#c2185b",
+    "pg-boss": "#5d7052",
+    "graphile-worker": "#37474f",
 }
 
 
@@ -60,6 +64,10 @@ def _panel(axes: Axes, title: str, results: Sequence[Result]) -> None:
     axes.set_ylabel("backend CPU, µs per message")
     if any(result.course for result in results):
         _lines(axes, results)
+    elif (
+        len({result.case.at for result in results}) == len({result.case for result in results}) > 1
+    ):
+        _curve(axes, results)
     elif any(result.case.paced for result in results):
         axes.set_ylabel("latency, ms")
         _bars(axes, {result.contestant: _latency(result) for result in results})
@@ -76,6 +84,16 @@ def _lines(axes: Axes, results: Sequence[Result]) -> None:
         costs = [sample.cpu_us for sample in result.samples]
         colour = COLOURS.get(result.contestant)
         axes.plot(done, costs, marker=".", label=result.contestant, color=colour)
+
+
+def _curve(axes: Axes, results: Sequence[Result]) -> None:
+    """Cost over what grows from case to case."""
+    axes.set_xscale("log")
+    for name in dict.fromkeys(result.contestant for result in results):
+        own = [result for result in results if result.contestant == name]
+        costs = [result.cpu_us or 0 for result in own]
+        places = [result.case.at or 0 for result in own]
+        axes.plot(places, costs, marker=".", label=name, color=COLOURS.get(name))
 
 
 def _latency(result: Result) -> dict[str, float]:

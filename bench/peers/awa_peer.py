@@ -12,9 +12,11 @@ from bench.peers.library import Library, PublishingSession, url
 from bench.peers.penstock_sql import queue_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from bench.model import Case
     from bench.payloads import Payload
+    from bench.peers.workers import Jobs
     from bench.server import Server
 
 
@@ -65,7 +67,7 @@ class AwaPeer(Library):
     def install(self, server: Server, database: str) -> None:
         asyncio.run(_install(server.dsn(database)))
 
-    def open(self, dsn: str, queues: int) -> Session:  # noqa: ARG002
+    def open(self, dsn: str, case: Case) -> Session:  # noqa: ARG002
         return Session(dsn)
 
 
@@ -79,16 +81,14 @@ async def _install(dsn: str) -> None:
     await client.close()
 
 
-async def serve(
-    dsn: str, concurrency: int, handled: Callable[[int], None], stop: asyncio.Event
-) -> None:
+async def serve(dsn: str, jobs: Jobs, stop: asyncio.Event) -> None:
     client = await _client(dsn, 10)
 
     @client.task(Order, queue=queue_name(0))
     async def work(job: Any) -> None:
-        handled(job.args.n)
+        await jobs.do(job.args.n)
 
-    await client.start([(queue_name(0), concurrency)])
+    await client.start([(queue_name(0), jobs.concurrency)])
     await stop.wait()
     await client.shutdown()
     await client.close()

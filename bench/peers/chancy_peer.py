@@ -12,13 +12,15 @@ from bench.peers.library import Library, PublishingSession
 from bench.peers.penstock_sql import queue_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from bench.model import Case
     from bench.payloads import Payload
+    from bench.peers.workers import Jobs
     from bench.server import Server
 
 #: Where the running worker's jobs are told: it finds the function by its name, not by a closure.
-_listeners: list[Callable[[int], None]] = []
+_running: list[Jobs] = []
 _FUNCTION = f"{__name__}.work"
 #: Its own logger writes a line a job.
 _LOG = logging.getLogger("bench.chancy")
@@ -26,7 +28,7 @@ _LOG.setLevel(logging.CRITICAL)
 
 
 async def work(n: int, **_: object) -> None:
-    _listeners[-1](n)
+    await _running[-1].do(n)
 
 
 def _job(payload: Payload) -> Job:
@@ -52,7 +54,7 @@ class ChancyPeer(Library):
     def install(self, server: Server, database: str) -> None:
         asyncio.run(_install(server.dsn(database)))
 
-    def open(self, dsn: str, queues: int) -> Session:  # noqa: ARG002
+    def open(self, dsn: str, case: Case) -> Session:  # noqa: ARG002
         return Session(dsn)
 
 
@@ -61,22 +63,20 @@ async def _install(dsn: str) -> None:
         await chancy.migrate()
 
 
-async def serve(
-    dsn: str, concurrency: int, handled: Callable[[int], None], stop: asyncio.Event
-) -> None:
+async def serve(dsn: str, jobs: Jobs, stop: asyncio.Event) -> None:
     queue = Queue(
         name=queue_name(0),
-        concurrency=concurrency,
+        concurrency=jobs.concurrency,
         executor=Chancy.Executor.Async,
         polling_interval=1,
         eager_polling=True,
     )
-    _listeners.append(handled)
+    _running.append(jobs)
     async with Chancy(dsn, max_connection_pool_size=10, log=_LOG) as chancy:
         await chancy.declare(queue, upsert=True)
         async with Worker(chancy, register_signal_handlers=False):
             await stop.wait()
-    _listeners.remove(handled)
+    _running.remove(jobs)
 
 
 def contestant() -> ChancyPeer:

@@ -16,7 +16,9 @@ from bench.peers.penstock_sql import queue_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bench.model import Case
     from bench.payloads import Payload
+    from bench.peers.workers import Jobs
     from bench.server import Server
 
 FOLDER = Path(__file__).parent / "node"
@@ -24,11 +26,11 @@ FOLDER = Path(__file__).parent / "node"
 PATIENCE = 15.0
 
 
-def _words(program: str, role: str, dsn: str, concurrency: int = 1) -> list[str]:
+def _words(program: str, role: str, dsn: str, jobs: Jobs | None = None) -> list[str]:
     at = place(dsn)
-    queue = queue_name(0)
-    script = str(FOLDER / f"{program}.mjs")
-    return ["node", script, role, at["host"], at["user"], at["dbname"], queue, str(concurrency)]
+    words = [role, at["host"], at["user"], at["dbname"], queue_name(0)]
+    pace = [str(jobs.concurrency), str(jobs.seconds * 1000)] if jobs else []
+    return ["node", str(FOLDER / f"{program}.mjs"), *words, *pace]
 
 
 class Session(PublishingSession):
@@ -70,27 +72,21 @@ class NodePeer(Library):
     def install(self, server: Server, database: str) -> None:
         subprocess.run(_words(self.name, "install", server.dsn(database)), check=True)
 
-    def open(self, dsn: str, queues: int) -> Session:  # noqa: ARG002
+    def open(self, dsn: str, case: Case) -> Session:  # noqa: ARG002
         return Session(self.name, dsn)
 
 
-async def serve(
-    program: str,
-    dsn: str,
-    concurrency: int,
-    handled: Callable[[int], None],
-    stop: asyncio.Event,
-) -> None:
+async def serve(program: str, dsn: str, jobs: Jobs, stop: asyncio.Event) -> None:
     """Run the program's worker in a process of its own, until `stop` is set."""
     process = await asyncio.create_subprocess_exec(
-        *_words(program, "work", dsn, concurrency),
+        *_words(program, "work", dsn, jobs),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=2**24,
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    telling = asyncio.create_task(_told(process.stdout, handled))
+    telling = asyncio.create_task(_told(process.stdout, jobs.handled))
     await stop.wait()
     process.stdin.close()
     await telling

@@ -22,9 +22,10 @@ INSTALL = Path(__file__).resolve().parents[2] / "sql" / "install.sql"
 TOPIC = "orders"
 TOKEN = "bench"
 
-CREATE_QUEUE = "select penstock.create_queue(%s, %s)"
+CREATE_QUEUE = "select penstock.create_queue(%s, %s, ordering => %s)"
 PUBLISH_ONE = "select penstock.publish_message(%s, %b)"
 PUBLISH_BATCH = "select count(*) from penstock.publish_messages(%s, %b)"
+PUBLISH_KEYED = "select count(*) from penstock.publish_messages(%s, %b, keys => %s)"
 CLAIM_ONE = "select message_id, payload from penstock.consume_message(%s, %s, %s)"
 CLAIM_BATCH = "select message_id, payload from penstock.consume_messages_batch(%s, %s, %s, %s)"
 ACK_ONE = "select penstock.ack_message(%s, %b, %s)"
@@ -42,17 +43,23 @@ def _held(claim: Claim) -> tuple[str, list[Int8]]:
 
 
 class Session:
-    def __init__(self, dsn: str, queues: int, *, durable_claims: bool) -> None:
+    def __init__(self, dsn: str, case: Case, *, durable_claims: bool) -> None:
+        ordering = "fifo" if case.keys else "standard"
         self._connections = Connections.open(dsn, durable_claims=durable_claims)
         self._connections.publish.execute("select penstock.create_topic(%s)", (TOPIC,))
-        for queue in range(queues):
-            self._connections.publish.execute(CREATE_QUEUE, (queue_name(queue), TOPIC))
+        for queue in range(case.queues):
+            self._connections.publish.execute(CREATE_QUEUE, (queue_name(queue), TOPIC, ordering))
 
     def publish_one(self, payload: Payload) -> None:
         rows(self._connections.publish, PUBLISH_ONE, (TOPIC, jsonb(payload)))
 
     def publish_batch(self, payloads: Sequence[Payload]) -> None:
-        rows(self._connections.publish, PUBLISH_BATCH, (TOPIC, jsonb_array(payloads)))
+        documents = jsonb_array(payloads)
+        if payloads[0].key is None:
+            rows(self._connections.publish, PUBLISH_BATCH, (TOPIC, documents))
+        else:
+            keys = [payload.key for payload in payloads]
+            rows(self._connections.publish, PUBLISH_KEYED, (TOPIC, documents, keys))
 
     def settle(self) -> None:
         pass
@@ -102,8 +109,8 @@ class Penstock:
     def install(self, server: Server, database: str) -> None:
         server.run_file(INSTALL, database)
 
-    def open(self, dsn: str, queues: int) -> Session:
-        return Session(dsn, queues, durable_claims=self.durable_claims)
+    def open(self, dsn: str, case: Case) -> Session:
+        return Session(dsn, case, durable_claims=self.durable_claims)
 
 
 def relaxed() -> Penstock:

@@ -101,8 +101,8 @@ class Pgq:
         with psycopg.connect(server.dsn(database), autocommit=True) as connection:
             connection.execute("create extension pgq")
 
-    def open(self, dsn: str, queues: int) -> Session:
-        return Session(dsn, queues)
+    def open(self, dsn: str, case: Case) -> Session:
+        return Session(dsn, case.queues)
 
 
 def contestant() -> Pgq:

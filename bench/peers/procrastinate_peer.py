@@ -103,8 +103,8 @@ class Procrastinate:
     def install(self, server: Server, database: str) -> None:
         asyncio.run(_install(server.dsn(database)))
 
-    def open(self, dsn: str, queues: int) -> Session:
-        return Session(dsn, queues)
+    def open(self, dsn: str, case: Case) -> Session:
+        return Session(dsn, case.queues)
 
 
 def contestant() -> Procrastinate:

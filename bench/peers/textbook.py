@@ -93,8 +93,8 @@ class Textbook:
         for file in self.files:
             server.run_file(file, database)
 
-    def open(self, dsn: str, queues: int) -> Session:
-        return Session(dsn, queues, self.statements, durable_claims=self.durable_claims)
+    def open(self, dsn: str, case: Case) -> Session:
+        return Session(dsn, case.queues, self.statements, durable_claims=self.durable_claims)
 
 
 def inline() -> Textbook:

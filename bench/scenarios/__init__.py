@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from bench.scenarios.claim_ack import ClaimAck
+from bench.scenarios.curves import CURVES
 from bench.scenarios.drain import Drain
 from bench.scenarios.fan_out import FanOutClaim, FanOutPublish
 from bench.scenarios.held_snapshot import HeldSnapshot
+from bench.scenarios.jobs import WorkersAndJobs
 from bench.scenarios.open_writer import OpenWriter
 from bench.scenarios.paced import Paced
+from bench.scenarios.payload_size import PayloadSize
 from bench.scenarios.publish import Publish
 from bench.scenarios.wakeup import Wakeup
 from bench.scenarios.worker import WholeWorker
@@ -41,8 +44,11 @@ _ALL: tuple[Scenario, ...] = (
     HeldSnapshot(),
     OpenWriter(),
     Paced(),
+    PayloadSize(),
     WholeWorker(),
+    WorkersAndJobs(),
     Wakeup(),
+    *CURVES,
 )
 
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _ALL}

@@ -1,4 +1,4 @@
-"""One topic, ten queues: what publishing costs, and what each delivery costs."""
+"""One topic, ten queues or fifty: what publishing costs, and what each delivery costs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from bench.model import Result
 
 MANY = 10
+MORE = 50
 
 
 @dataclass(frozen=True)
 class FanOutPublish:
     name: ClassVar[str] = "fan-out"
-    title: ClassVar[str] = "Fan-out: publish to a topic with one queue and with ten"
+    title: ClassVar[str] = "Fan-out: publish to a topic with one queue, ten and fifty"
     claims: ClassVar[bool] = False
     cases: ClassVar[tuple[Case, ...]] = (
         Case("batch 1, 1 queue", claims=False),
         Case("batch 1, 10 queues", queues=MANY, claims=False),
         Case("batch 100, 1 queue", batch=100, claims=False),
         Case("batch 100, 10 queues", batch=100, queues=MANY, claims=False),
+        Case("batch 100, 50 queues", batch=100, queues=MORE, claims=False),
     )
 
     def messages(self, case: Case, arena: Arena) -> int:

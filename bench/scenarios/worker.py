@@ -5,74 +5,28 @@ Unlike the other scenarios this one measures the libraries' own loops, Python an
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from bench.measure import Probe, Stopwatch
 from bench.model import Case, Result
 from bench.peers.workers import WORKERS
+from bench.running import CONCURRENCY, pace, worker_of
 from bench.trials import dead_rows_after, one_by_one
 
 if TYPE_CHECKING:
     from bench.arena import Arena, Lane
     from bench.model import Sample
-    from bench.peers.workers import Serve
+    from bench.running import Running
 
-CONCURRENCY = 50
 #: Backlogs for each; the middle one counts.
 ROUNDS = 5
 #: Seconds between two messages for an idle worker: it is asleep again by then.
 QUIET = 0.2
 #: Seconds after which a message for an idle worker counts as lost.
 PATIENCE = 10.0
-
-
-@dataclass
-class Running:
-    """A worker in a thread and an event loop of its own, as in a process of its own."""
-
-    serve: Serve
-    dsn: str
-    arrived: dict[int, float] = field(default_factory=dict)
-    failure: BaseException | None = None
-    _thread: threading.Thread | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
-    _stop: asyncio.Event | None = None
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def stop(self) -> None:
-        if self._loop is not None and self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-        assert self._thread is not None
-        self._thread.join()
-        if self.failure is not None:
-            raise self.failure
-
-    def wait(self, count: int, seconds: float) -> None:
-        """Until so many have arrived, or the time is up."""
-        end = time.perf_counter() + seconds
-        while len(self.arrived) < count and time.perf_counter() < end and self.failure is None:
-            time.sleep(0.0005 if count < CONCURRENCY else 0.01)
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._main())
-        except BaseException as error:  # noqa: BLE001 - told to whoever stops us
-            self.failure = error
-
-    async def _main(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        await self.serve(self.dsn, CONCURRENCY, self._handled, self._stop)
-
-    def _handled(self, number: int) -> None:
-        self.arrived.setdefault(number, time.perf_counter())
 
 
 @dataclass(frozen=True)
@@ -119,23 +73,11 @@ class WholeWorker:
         arena.meter.say(f"{lane.contestant.name}: {jobs:,} jobs, round {number}")
         lane.preload(jobs, arena.sizes)
         lane.vacuum()
-        probe = Probe(arena.server, {})
-        running = Running(WORKERS[lane.contestant.name], lane.dsn)
-        before = probe.read()
-        running.start()
-        running.wait(jobs, arena.sizes.worker_seconds)
-        running.stop()
-        sample = probe.since(before, max(1, len(running.arrived)), Stopwatch())
-        probe.close()
-        times = sorted(running.arrived.values())
-        # Starting up and winding down are not the pace.
-        return replace(
-            sample, seconds=times[-1] - times[0], cpu_ns={"server": sample.server_cpu_ns}
-        )
+        return pace(lane, arena, worker_of(lane), jobs)
 
     def _idle(self, lane: Lane, arena: Arena) -> Result:
         arena.meter.say(f"{lane.contestant.name}: waking up")
-        running = Running(WORKERS[lane.contestant.name], lane.dsn)
+        running = worker_of(lane)
         probe = Probe(arena.server, {})
         running.start()
         try:

@@ -1,23 +1,23 @@
-// node graphile-worker.mjs install|publish|work HOST USER DATABASE QUEUE CONCURRENCY
+// node graphile-worker.mjs install|publish|work HOST USER DATABASE QUEUE [CONCURRENCY MILLISECONDS]
 
 import { Logger, makeWorkerUtils, run } from 'graphile-worker'
 import pg from 'pg'
 
-import { publishing, released, teller } from './talk.mjs'
+import { doer, publishing, released } from './talk.mjs'
 
-const [role, host, user, database, queue, concurrency] = process.argv.slice(2)
+const [role, host, user, database, queue, concurrency, milliseconds] = process.argv.slice(2)
 const pgPool = new pg.Pool({ host, user, database, max: 10 })
 pgPool.on('error', (error) => process.stderr.write(`${error.message}\n`))
 const logger = new Logger(() => () => {})
 
 if (role === 'work') {
-  const handled = teller()
+  const job = doer(Number(milliseconds))
   const concurrentJobs = Number(concurrency)
   const runner = await run({
     pgPool,
     logger,
     noHandleSignals: true,
-    taskList: { [queue]: async (payload) => handled(payload.n) },
+    taskList: { [queue]: (payload) => job(payload.n) },
     preset: {
       worker: {
         concurrentJobs,

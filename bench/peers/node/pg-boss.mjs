@@ -1,10 +1,10 @@
-// node pg-boss.mjs install|publish|work HOST USER DATABASE QUEUE CONCURRENCY
+// node pg-boss.mjs install|publish|work HOST USER DATABASE QUEUE [CONCURRENCY MILLISECONDS]
 
 import PgBoss from 'pg-boss'
 
-import { publishing, released, teller } from './talk.mjs'
+import { doer, publishing, released } from './talk.mjs'
 
-const [role, host, user, database, queue, concurrency] = process.argv.slice(2)
+const [role, host, user, database, queue, concurrency, milliseconds] = process.argv.slice(2)
 const serving = role === 'work'
 const boss = new PgBoss({ host, user, database, max: 10, supervise: serving, schedule: false })
 boss.on('error', (error) => process.stderr.write(`${error.message}\n`))
@@ -21,12 +21,12 @@ if (role === 'install') {
 } else {
   // A worker rests for half a second, its shortest, between two batches that came quickly; so
   // several of them, and batches large enough that the rest is not what is measured.
-  const handled = teller()
+  const job = doer(Number(milliseconds))
   const options = { batchSize: 1000, pollingIntervalSeconds: 0.5 }
   for (let worker = 0; worker < Math.max(1, Number(concurrency) / 5); worker++) {
-    await boss.work(queue, options, async (jobs) => {
-      for (const job of jobs) handled(job.data.n)
-    })
+    await boss.work(queue, options, (jobs) =>
+      Promise.all(jobs.map(({ data }) => job(data.n)))
+    )
   }
   await released()
 }

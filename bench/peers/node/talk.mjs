@@ -1,6 +1,7 @@
 // How a peer speaks with the benchmark: lines of JSON on standard input and output.
 
 import readline from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 
 /** Publishes each line's documents and answers when they are committed; ends with its input. */
 export async function publishing(publish) {
@@ -10,8 +11,18 @@ export async function publishing(publish) {
   }
 }
 
-/** Tells the numbers of handled jobs, gathered for as long as the event loop is busy. */
-export function teller() {
+/** Does a job: waits for as long as it takes, then tells its number. */
+export function doer(milliseconds) {
+  const tell = teller()
+  if (!milliseconds) return async (number) => tell(number)
+  return async (number) => {
+    await setTimeout(milliseconds)
+    tell(number)
+  }
+}
+
+/** Tells numbers, gathered for as long as the event loop is busy. */
+function teller() {
   let numbers = []
   const tell = () => {
     process.stdout.write(`${numbers.join(' ')}\n`)
