@@ -86,6 +86,12 @@ def _lines(axes: Axes, results: Sequence[Result]) -> None:
         axes.plot(done, costs, marker=".", label=result.contestant, color=colour)
 
 
+def _grows(results: Sequence[Result]) -> bool:
+    """Whether the cases differ in one quantity, so that a line can join them."""
+    cases = {result.case for result in results}
+    return len(cases) > 1 and len({case.at for case in cases}) == len(cases)
+
+
 def _curve(axes: Axes, results: Sequence[Result]) -> None:
     """Cost over what grows from case to case."""
     axes.set_xscale("log")
