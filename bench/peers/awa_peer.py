@@ -78,6 +78,8 @@ async def _client(dsn: str, connections: int) -> Any:
 async def _install(dsn: str) -> None:
     client = await _client(dsn, 2)
     await client.migrate()
+    # Its newer, append-only store; without this it starts on the older one.
+    await client.install_queue_storage()
     await client.close()
 
 

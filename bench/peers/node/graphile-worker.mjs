@@ -7,7 +7,9 @@ import { doer, publishing, released } from './talk.mjs'
 
 const [role, host, user, database, queue, concurrency, milliseconds] = process.argv.slice(2)
 const pgPool = new pg.Pool({ host, user, database, max: 10 })
+// It wants both, or warns.
 pgPool.on('error', (error) => process.stderr.write(`${error.message}\n`))
+pgPool.on('connect', (client) => client.on('error', () => {}))
 const logger = new Logger(() => () => {})
 
 if (role === 'work') {
