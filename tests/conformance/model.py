@@ -257,7 +257,7 @@ class Queue:
         """Compare what a claim returned with what it may return, and move the messages."""
         self.take_back(span)
         for item in self.place(Place.CLAIMED):  # overlooked until now, and now found
-            if any(row.id == item.message.id for row in rows) and self._expired(item, span.start):
+            if self._expired(item, span.start) and self._was_found(item, rows):
                 assert not item.held, f"{item} is being finished"
                 self._give_up(item, span)
         assert len(rows) <= batch, f"asked for {batch}, got {len(rows)}"
@@ -276,6 +276,15 @@ class Queue:
             item.place, item.token, item.deadline = Place.CLAIMED, token, row.deadline
             item.attempts, item.fresh, item.sure_at = row.attempts, False, None
             item.due_within = None
+
+    def _was_found(self, item: Item, rows: list[Row]) -> bool:
+        """Whether a claim took it back: it is there again, or dead, and the next of its key is."""
+        dead = 0 < self.settings.max_attempts <= item.attempts
+        return any(
+            row.id == item.message.id
+            or (self.settings.ordering == "fifo" and dead and row.key == item.message.key)
+            for row in rows
+        )
 
     def _check_row(self, row: Row, item: Item, lease: timedelta, span: Span) -> None:
         message, most = item.message, self.settings.max_attempts
