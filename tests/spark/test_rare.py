@@ -14,7 +14,7 @@ from tests.spark.jobs import structure
 from tests.sql.test_streams import publish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.fixtures.databases import Database
 
@@ -34,7 +34,7 @@ def unusual_messages(db: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, named in enumerate(UNUSUAL):
         publish(db, "orders", number)
         db.execute(f"select penstock.publish_message('orders', '{number}', {named})")
-    publish(db, "orders", *range(100))
+    publish(db, "orders", *range(2000))
 
 
 def tasks(database: Database, schema: str | None = None, **options: Any) -> tuple[Any, list[Any]]:
@@ -66,7 +66,7 @@ def test_guess_changes_nothing(
     assert all(task.rare for task in guessed)
     assert not any(task.rare for task in plain)
     found = rows(reader, guessed)
-    assert len(found) == 108
+    assert len(found) == 2008
     assert found == rows(reader, plain)
 
 
@@ -79,6 +79,24 @@ def test_what_is_used_is_asked_for_directly(database: Database, db: Any) -> None
     # One alone would only make room for the column that marks it.
     _reader, [task] = tasks(database, columns="value, priority, headers")
     assert task.rare is None
+
+
+def test_guess_reads_a_few_messages_only(db: Any) -> None:
+    """It is part of planning, which nothing else can be done beside."""
+    query = rare._SAMPLE.format(filled="bool_or(m.headers is not null)")
+    given = {"topic_ids": [1], "last": 2008}
+    publish(db, "orders", *range(20_000))
+    db.execute("analyze penstock_data.messages")
+    [(plan,)] = db.execute(f"explain (analyze, format json) {query}", given).fetchall()
+    assert sum(scanned(plan[0]["Plan"])) <= 2000
+
+
+def scanned(node: dict[str, Any]) -> Iterator[int]:
+    """Messages that each part of a plan has looked at."""
+    if node.get("Relation Name", "").startswith("messages_"):
+        yield round((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)))
+    for part in node.get("Plans", []):
+        yield from scanned(part)
 
 
 def test_stream_gives_them_in_order(stream: Callable[..., Any]) -> None:

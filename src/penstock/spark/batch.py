@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
-    from penstock.spark.log import Piece, Scope
     from penstock.spark.options import ReadOptions
 
 
@@ -55,17 +54,13 @@ class PenstockReader(Traveller, DataSourceReader):
             scope,
             Window.between(start, end),
             reading.Filters(options.since, options.until, options.tenant, options.key),
-            rare=self._rare(database, scope, pieces),
+            rare=rare.guess(database, scope, self._schema, pieces)
+            if options.entity == "messages"
+            else (),
         )
         tasks = [read.task(piece) for piece in pieces]
         # Without any, Spark would ask for a task of its own making.
         return tasks or [reading.Task("")]
-
-    def _rare(self, database: Database, scope: Scope, pieces: list[Piece]) -> tuple[str, ...]:
-        if self._options.entity != "messages":
-            return ()
-        ids = sum(piece.through - piece.after for piece in pieces)
-        return rare.guess(database, scope, self._schema, ids)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, reading.Task)

@@ -73,7 +73,7 @@ OPTIONS = (
         "`false`",
         "headers in Kafka's shape, an array of structs, instead of JSON",
     ),
-    Option("maxRecordsPerPartition", _READS, "`200000`", "a task reads at most so many messages"),
+    Option("maxRecordsPerPartition", _READS, "`500000`", "a task reads at most so many messages"),
     Option("minPartitions", _READS, "up to 4", "make at least so many tasks of a read"),
     Option(
         "group",

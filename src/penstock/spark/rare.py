@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.spark.connecting import Database
-    from penstock.spark.log import Scope
+    from penstock.spark.log import Piece, Scope
 
 # What most messages have there.
 _USUAL: Mapping[str, int | None] = {
@@ -37,13 +37,11 @@ _USUAL: Mapping[str, int | None] = {
 }
 _ENOUGH = 10_000
 """Messages from which on it is worth a question to the database."""
+# By a range of ids: to find the last so many in order, all of them would be looked at.
 _SAMPLE = """
-select {filled}
-from unnest(%(topic_ids)s::bigint[]) as t(id)
-cross join lateral (
-    select * from penstock.log m where m.topic_id = t.id order by m.id desc limit 100) m
+select count(*), {filled} from penstock.log m
+where m.topic_id = any (%(topic_ids)s::bigint[]) and m.id > %(last)s - 2000 and m.id <= %(last)s
 """
-_SAMPLED_TOPICS = 20
 
 
 def _value(column: str) -> str:
@@ -51,21 +49,22 @@ def _value(column: str) -> str:
     return f"m.{column}" if _USUAL[column] is None else f"nullif(m.{column}, {_USUAL[column]})"
 
 
-def guess(database: Database, scope: Scope, wanted: StructType, ids: int) -> tuple[str, ...]:
-    """The columns of a read, by their names in its schema, that the latest messages don't use."""
+def guess(
+    database: Database, scope: Scope, wanted: StructType, pieces: Sequence[Piece]
+) -> tuple[str, ...]:
+    """The columns of a read, by their names in its schema, that its latest messages don't use."""
     found = {name: columns.find("messages", name).name for name in wanted.fieldNames()}
     names = [name for name, column in found.items() if column in _USUAL]
-    if ids < _ENOUGH or not names:
+    if sum(piece.through - piece.after for piece in pieces) < _ENOUGH or not names:
         return ()
-    filled = ", ".join(
-        f"coalesce(bool_or({_value(found[name])} is not null), false)" for name in names
-    )
-    [used] = database.rows(
-        _SAMPLE.format(filled=filled), {"topic_ids": scope.topic_ids[:_SAMPLED_TOPICS]}
+    filled = ", ".join(f"bool_or({_value(found[name])} is not null)" for name in names)
+    last = max(piece.through for piece in pieces)
+    [(count, *used)] = database.rows(
+        _SAMPLE.format(filled=filled), {"topic_ids": scope.topic_ids, "last": last}
     )
     unused = tuple(name for name, is_used in zip(names, used, strict=True) if not is_used)
     # A single one would only make room for the column that marks it.
-    return unused if len(unused) > 1 else ()
+    return unused if count and len(unused) > 1 else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,6 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
         scope = self._topics()
         pieces = self._log.split(scope, start, end)
         messages = self._options.entity == "messages"
-        ids = sum(piece.through - piece.after for piece in pieces)
         read = reading.Read(
             self._options.entity,
             self._schema,
@@ -165,7 +164,7 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
             Window.between(start, end),
             reading.Filters(tenant=self._options.tenant, key=self._options.key),
             reading.kept(scope, start) if messages and self._options.fail_on_data_loss else None,
-            rare.guess(self._database, scope, self._schema, ids) if messages else (),
+            rare.guess(self._database, scope, self._schema, pieces) if messages else (),
         )
         return [read.task(piece, ordered=True) for piece in pieces]
 
