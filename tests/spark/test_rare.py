@@ -94,7 +94,7 @@ def test_guess_reads_a_few_messages_only(db: Any) -> None:
 def scanned(node: dict[str, Any]) -> Iterator[int]:
     """Messages that each part of a plan has looked at."""
     if node.get("Relation Name", "").startswith("messages_"):
-        yield round((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)))
+        yield round(node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
     for part in node.get("Plans", []):
         yield from scanned(part)
 
