@@ -128,7 +128,7 @@ def chart(
         bottom,
         lines,
         [Tick(x(at), at.strftime(_clock(reach))) for at in _moments(begin, end)] if times else [],
-        [Tick(y(top * part), label(top * part)) for part in (0, 0.5, 1)],
+        [Tick(y(top * part), label(top * part) if part else "0") for part in (0, 0.5, 1)],
     )
 
 

@@ -8,6 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
 from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.tasks import StoreOptions, open_store
 from penstock.tasks.errors import TaskError
@@ -63,6 +66,12 @@ async def opened(shelf: Shelf) -> AsyncIterator[TaskStore]:
 
 def _name(dsn: str) -> str:
     parts = urlsplit(dsn)
-    if not parts.scheme:
+    if parts.scheme:
+        return f"{parts.scheme.partition('+')[0]}://{parts.hostname or 'local'}{parts.path}"
+    # libpq's other form; a host that is a folder holds the server's socket.
+    try:
+        named = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
         return "PostgreSQL"
-    return f"{parts.scheme.partition('+')[0]}://{parts.hostname or 'local'}{parts.path}"
+    host = str(named.get("host") or "/")
+    return f"postgresql://{'local' if host.startswith('/') else host}/{named.get('dbname', '')}"

@@ -79,6 +79,10 @@
 
   addEventListener("DOMContentLoaded", () => {
     document.getElementById("theme")?.addEventListener("click", switchTheme);
+    // On a narrow screen the menu scrolls sideways.
+    const menu = document.querySelector("header nav");
+    const here = menu?.querySelector("[aria-current]");
+    if (here) menu.scrollLeft = here.offsetLeft - (menu.clientWidth - here.clientWidth) / 2;
     document.addEventListener("click", clicked);
     const main = document.querySelector("main[data-live]");
     if (main) watch(main);
