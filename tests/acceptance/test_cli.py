@@ -499,3 +499,4 @@ def test_a_role_without_rights_is_told_so(penstock: CommandLine, connect: Connec
     ran = CommandLine(stranger)("topic", "create", "orders")
     assert ran.code == 1
     assert ran.err.startswith("error: ")
+    assert "penstock_admin" in ran.err

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.acceptance.commandline import PROGRAM, CommandLine
+from tests.fixtures.proxy import Proxy
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Database
@@ -111,6 +112,39 @@ def test_tail_ends_on_ctrl_c_and_leaves_no_queue_behind(billing: CommandLine) ->
     following.communicate(timeout=120)
     assert following.returncode == 0
     assert len(billing.ok("queue", "list", "--json").json) == 1
+
+
+def test_tail_can_be_ended_while_the_database_is_away(database: Database) -> None:
+    with Proxy(database) as proxy:
+        penstock = CommandLine(proxy.dsn)
+        penstock.ok("topic", "create", "orders")
+        following = penstock.start("topic", "tail", "orders")
+        assert following.stderr is not None
+        assert "following" in following.stderr.readline()
+        proxy.refusing = True
+        proxy.cut()
+        assert "trying again" in following.stderr.readline()
+        following.send_signal(signal.SIGINT)
+        _, err = following.communicate(timeout=30)
+    assert following.returncode == 0
+    assert err.endswith("ended\n")
+
+
+def test_maintain_goes_on_when_the_database_is_back(database: Database) -> None:
+    with Proxy(database) as proxy:
+        running = CommandLine(proxy.dsn).start("maintain", "--every", "100ms", "--json")
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert "maintaining" in running.stderr.readline()
+        assert running.stdout.readline()
+        proxy.cut()
+        assert "trying again" in running.stderr.readline()
+        # More than it can have written before.
+        for _ in range(20):
+            assert running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=30)
+    assert running.returncode == 0
 
 
 def test_a_message_is_shown_whole_with_its_attempts_and_its_state_everywhere(

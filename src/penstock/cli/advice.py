@@ -15,10 +15,19 @@ _CURES: dict[type[errors.PenstockError], str] = {
 }
 
 
+# PostgreSQL itself refused; where the engine did, its own hint knows more.
+_RIGHTS = (
+    "penstock doctor tells which roles this login has; an owner grants another: penstock_publisher,"
+    " penstock_consumer, penstock_monitor (to look), penstock_admin (to create, pause, purge)"
+)
+
+
 def explain(problem: errors.PenstockError) -> tuple[str, str | None]:
     """One line that says what is wrong, and one that says what to do, if we know it."""
     message, _, rest = str(problem).partition("\n")
     cure = next((cure for kind, cure in _CURES.items() if isinstance(problem, kind)), None)
+    if isinstance(problem, errors.PermissionDenied) and not rest:
+        cure = _RIGHTS
     return _one_line(message), cure or _one_line(rest) or None
 
 

@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from penstock.cli.arguments import duration_option
+from penstock.cli.asking import Asker
 from penstock.cli.command import command
 from penstock.cli.output import fields
 from penstock.cli.session import Session
 from penstock.client import calls
+from penstock.errors import DatabaseUnavailable
 from penstock.models import MaintenanceStep
 
 
@@ -34,10 +36,15 @@ def maintain(
 
 
 def _repeat(session: Session, every: timedelta) -> None:
+    """A restart of the database, or its fail-over, is waited out; what can't pass is raised."""
+    ask = Asker(session)
     session.output.note(f"maintaining every {every}; Ctrl-C ends it")
     try:
         while True:
-            _report(session, session.run(calls.maintain()))
+            try:
+                _report(session, ask(calls.maintain()))
+            except DatabaseUnavailable:
+                session.output.note(f"{_now()}  the database can't be reached; trying again")
             time.sleep(every.total_seconds())
     except KeyboardInterrupt:
         session.output.note("ended")
@@ -46,7 +53,11 @@ def _repeat(session: Session, every: timedelta) -> None:
 def _report(session: Session, steps: list[MaintenanceStep]) -> None:
     affected = {step.step: step.affected for step in steps}
     busy = ", ".join(f"{step} {count}" for step, count in affected.items() if count)
-    session.output.line(affected, f"{time.strftime('%H:%M:%S')}  {busy or 'nothing to do'}")
+    session.output.line(affected, f"{_now()}  {busy or 'nothing to do'}")
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")
 
 
 def register(app: typer.Typer) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
+from penstock.cli.asking import Asker
 from penstock.cli.command import command
-from penstock.cli.session import AnyConnection, Session
-from penstock.client.blocking import run
-from penstock.client.calls import Call
-from penstock.errors import PenstockError
+from penstock.cli.session import Session
 from penstock.extras import needs
-
-T = TypeVar("T")
 
 
 def metrics(
@@ -39,25 +35,6 @@ def metrics(
         typer.echo(generate_latest(registry).decode(), nl=False)
         return
     _serve(session, registry, host, port)
-
-
-class Asker:
-    """Runs calls on a connection that is opened again when it was lost."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        # A database that is not there, or has no engine, is told at once and not by a gauge.
-        self._connection: AnyConnection | None = session.connection
-
-    def __call__(self, call: Call[T]) -> T:
-        try:
-            if self._connection is None:
-                self._connection = self._session.connect()
-            return run(self._connection, call)
-        except PenstockError:
-            if self._connection is not None and self._connection.broken:
-                self._connection = None
-            raise
 
 
 def _serve(session: Session, registry: Any, host: str, port: int) -> None:

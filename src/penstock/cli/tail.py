@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -14,6 +16,7 @@ from penstock.cli.output import compact, fields
 from penstock.cli.session import Session
 from penstock.client import calls
 from penstock.models import ClaimedMessage
+from penstock.observe import Event, Name, subscribe
 
 MESSAGE_EXAMPLE = "penstock message tail billing --json"
 TOPIC_EXAMPLE = "penstock topic tail orders --count 10"
@@ -37,13 +40,21 @@ def tail_topic(session: Session, topic: TopicName, count: Count = None) -> None:
 def _follow(session: Session, name: str, count: int | None) -> None:
     # The engine first: a database without one is told apart from one without the name.
     session.run(calls.schema_version())
-    with sync.connect(session.dsn) as mq, closing(mq.tail(name)) as messages:
+    # What the pool of connections complains about is told below, once and in a sentence.
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
+    telling = subscribe(partial(_tell, session))
+    with telling, sync.connect(session.dsn) as mq, closing(mq.tail(name)) as messages:
         session.output.note(f"following {name}; Ctrl-C ends it")
         try:
             for message in islice(messages, count):
                 session.output.line(_facts(message), _sentence(message))
         except KeyboardInterrupt:
             session.output.note("ended")
+
+
+def _tell(session: Session, event: Event) -> None:
+    if event.name is Name.CALL_RETRIED and event.attempt == 1:
+        session.output.note("the connection to the database is lost; trying again")
 
 
 def _facts(message: ClaimedMessage) -> dict[str, object]:

@@ -21,6 +21,7 @@ from penstock.observe import Event, Name, emit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from datetime import timedelta
 
     from psycopg import Connection
 
@@ -60,12 +61,17 @@ class Database:
         """A connection of the caller's own, outside the pools, in autocommit mode."""
         return self._connections.dedicated()
 
-    def run(self, call: Call[T], *, connection: Any = None) -> T:
-        """Run a call in a transaction of its own, or in the one open on the given connection."""
+    def run(
+        self, call: Call[T], *, connection: Any = None, retry_for: timedelta | None = None
+    ) -> T:
+        """Run a call in a transaction of its own, or in the one open on the given connection.
+
+        `retry_for`: for how long it is tried, if not for as long as the settings say.
+        """
         if connection is not None:
             with self._limited(connection, call):
                 return foreign.run_sync(connection, call)
-        return self._persist(self._connections.durable, call)
+        return self._persist(self._connections.durable, call, retry_for)
 
     def claim(self, call: Call[T]) -> T:
         """Run a call that need not survive a crash of the server."""
@@ -134,8 +140,9 @@ class Database:
             raise retrying.final(retrying.classify(problem)) from problem
         self._connections.require_confirmed(connection)
 
-    def _persist(self, pool: Pool, call: Call[T]) -> T:
-        patience = Patience(self.settings.retry_for, monotonic())
+    def _persist(self, pool: Pool, call: Call[T], retry_for: timedelta | None = None) -> T:
+        limit = self.settings.retry_for if retry_for is None else retry_for
+        patience = Patience(limit, monotonic())
         while True:
             sent = False
             try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from penstock.client import calls
 from penstock.client._sync.claiming import new_token
 from penstock.client._sync.concurrency import monotonic
-from penstock.errors import QueueExpired, UnknownQueue
+from penstock.errors import DatabaseUnavailable, QueueExpired, UnknownQueue
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _KEEP_ALIVE = timedelta(minutes=1)
 _RENEW_AFTER = 20.0
+_LEAVE_WITHIN = timedelta(seconds=1)
 _CLAIM_FOR = timedelta(seconds=30)
 # Behind a pooler nobody is woken, so it is looked at as often as this.
 _LONGEST_REST = 1.0
@@ -60,8 +61,10 @@ class TemporaryQueue:
     ) -> None:
         if self._watch is not None:
             self._watch.__exit__(kind, problem, trace)
-        with suppress(UnknownQueue, QueueExpired):
-            self._client.run(calls.delete_queue(self.name))
+        # It goes away by itself: nobody who wants to leave has to wait for a database that is away.
+        with suppress(UnknownQueue, QueueExpired, DatabaseUnavailable):
+            call = calls.delete_queue(self.name)
+            self._client.database.run(call, retry_for=_LEAVE_WITHIN)
 
     def take(self, timeout: float) -> list[ClaimedMessage]:
         """What has arrived, taken out of the queue; none when the time was up first."""
