@@ -77,11 +77,17 @@ class Verdict:
 
 
 def judge(
-    entries: Sequence[Entry], claims: Claims, *, crashes: int = 0, ordered: bool = False
+    entries: Sequence[Entry],
+    claims: Claims,
+    *,
+    crashes: int = 0,
+    ordered: bool = False,
+    failed_over: bool = False,
 ) -> Verdict:
     """Weigh what actors noted against the engine's receipts: message id → outcome → how often.
 
-    `ordered`: the queue promises the order of each key.
+    `ordered`: the queue promises the order of each key.  `failed_over`: what nobody was promised
+    may have been delivered by a server that is no more, together with its receipts.
     """
     numbers: dict[Step, set[int]] = defaultdict(set)
     deliveries: Counter[int] = Counter()
@@ -93,6 +99,12 @@ def judge(
             ids[entry.number].add(entry.message_id)
     attempted, acked = numbers[Step.ATTEMPT], numbers[Step.ACKED]
     delivered = numbers[Step.DELIVERED]
+    excused = {
+        message_id
+        for number, found in ids.items()
+        for message_id in found
+        if failed_over and number not in acked
+    }
     return Verdict(
         attempted=len(attempted),
         acknowledged=len(acked),
@@ -102,7 +114,7 @@ def judge(
         lost=tuple(sorted(acked - delivered)),
         unexpected=tuple(sorted(delivered - attempted)),
         stored_twice=tuple(sorted(number for number, found in ids.items() if len(found) > 1)),
-        unexplained=tuple(sorted(_unexplained(deliveries, claims, crashes))),
+        unexplained=tuple(sorted(set(_unexplained(deliveries, claims, crashes)) - excused)),
         # A crash may forget a claim, and then its attempt is counted again.
         claimed_twice=() if crashes else tuple(sorted(_claimed_twice(entries))),
         inverted=tuple(sorted(_inverted(entries))) if ordered else (),

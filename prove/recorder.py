@@ -32,7 +32,15 @@ class Recorder:
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "prove.recorder", str(self.pipe), str(self.file)]
         # In a session of its own: Ctrl-C is for the programme, which ends its recorder last.
-        self._process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+        with self.file.with_name("recorder.txt").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         self._await_listening()
         return self
 

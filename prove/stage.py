@@ -51,9 +51,17 @@ class Stage(Cast):
             ).fetchone()
         return found is not None and not found[0]
 
-    def verdict(self, *, crashes: int = 0, queue: str = QUEUE) -> Verdict:
+    def verdict(
+        self, *, crashes: int = 0, queue: str = QUEUE, failed_over: bool = False
+    ) -> Verdict:
         entries = checker.within(self.entries(), queue, keyed=queue == FIFO)
-        return checker.judge(entries, self._claims(queue), crashes=crashes, ordered=queue == FIFO)
+        return checker.judge(
+            entries,
+            self._claims(queue),
+            crashes=crashes,
+            ordered=queue == FIFO,
+            failed_over=failed_over,
+        )
 
     def _claims(self, queue: str) -> dict[int, Counter[str]]:
         found: dict[int, Counter[str]] = defaultdict(Counter)

@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", type=int, default=0, help="bytes of padding in a message")
     parser.add_argument("--own", action="store_true", help="lane 1 publishes in transactions")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds")
+    parser.add_argument("--rate", type=float, default=0, help="messages a second on average")
     parser.add_argument("--claim", type=float, default=2.0, help="seconds")
     parser.add_argument("--concurrency", type=int, default=10)
     parser.add_argument("--answer", type=float, default=2.0, help="seconds to wait for an answer")

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import secrets
 import signal
+import time
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,8 @@ class Publisher:
         self._options = options
         self._ledger = ledger
         self._stop = stop
+        self._published = 0
+        self._begun = time.monotonic()
         self._padding = secrets.token_hex(options.size)
 
     async def lane(self, lane: int) -> None:
@@ -67,7 +70,15 @@ class Publisher:
                 await self._in_own_transaction(next(numbers))
             else:
                 await self._batch(list(itertools.islice(numbers, self._options.batch)))
-            await asyncio.sleep(self._options.pause)
+            self._published += self._options.batch if lane else 1
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Until the rate allows for more; after an outage there is some to catch up with."""
+        if not self._options.rate:
+            return float(self._options.pause)
+        ahead = self._published / self._options.rate - (time.monotonic() - self._begun)
+        return max(self._options.pause, ahead)
 
     async def _one(self, number: int) -> None:
         key = f"{self._options.first}/{number % KEYS}"

@@ -20,7 +20,8 @@ async def fall(options: argparse.Namespace, ledger: Ledger) -> None:
     worker = penstock.Worker(penstock.connect(options.dsn))
     claim = timedelta(seconds=options.claim)
 
-    @worker.handler(QUEUE, concurrency=1, claim_for=claim)
+    # What merely waits in a worker that dies has used an attempt as well, so nothing waits.
+    @worker.handler(QUEUE, concurrency=1, batch_size=1, prefetch=0, claim_for=claim)
     async def handle(message: penstock.Message[Any]) -> None:
         number = number_of(message.payload)
         ledger.note(Step.DELIVERED, number, message.id, message.attempt, QUEUE)

@@ -107,9 +107,9 @@ class _Play:
         self.ballast.unlink(missing_ok=True)
         self._revive()
         acked = self.stage.count(Step.ACKED)
-        consumers = [self.stage.start("consume", "--claim", "5") for _ in range(2)]
+        workers = self.stage.workers(2, "--claim", "5")
         self._await_publishing_after(acked)
-        self.stage.close(publishers, consumers)
+        self.stage.close(publishers, workers)
         verdict = self.stage.verdict(crashes=CRASHES)
         # The history of acks is not kept for longer than seconds here.
         broken = {name: count for name, count in verdict.broken.items() if name != "unexplained"}

@@ -156,7 +156,8 @@ def _content(copy: Path, at: Path, server: Mortal) -> Content | None:
             process, port = servers.start(
                 server.binaries, server.owner, place, settings={"max_connections": "20"}
             )
-        except EmbeddedServerStuck:
+        except EmbeddedServerStuck as problem:
+            (at.parent / "copy.txt").write_text(str(problem), encoding="utf-8")
             return None
         try:
             dsn = servers.Server("copy", server.binaries, place, port, process.pid).dsn(DATABASE)

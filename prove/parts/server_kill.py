@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prove.stage import Stage
 
 ACTORS = 4
+PUBLISH = ("--lanes", "2", "--batch", "100", "--pause", "0.05", "--rate", "100")
 # Commits that do not wait for the log, which is written out every ten seconds at the latest.
 CARELESS = {"synchronous_commit": "off", "wal_writer_delay": "10s"}
 
@@ -27,8 +28,8 @@ def play(take: Take) -> Outcome:
         mortal(**settings) as server,
         staged(server.dsn(), take.folder, fifo=True) as stage,
     ):
-        publishers = stage.publishers(ACTORS, "--lanes", "2", "--batch", "10", "--pause", "0.05")
-        workers = stage.workers(ACTORS, "--fifo", "--concurrency", "50")
+        publishers = stage.publishers(ACTORS, *PUBLISH)
+        workers = stage.workers(ACTORS, "--fifo", "--claim", "5")
         _kill(take, server, stage, kills)
         stage.close(publishers, workers)
         everything = stage.verdict(crashes=kills)

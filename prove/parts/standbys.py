@@ -38,7 +38,7 @@ def play(take: Take) -> Outcome:
         workers = stage.workers(ACTORS)
         _fail_over(take, servers, stage, promotions)
         stage.close(publishers, workers)
-        verdict = stage.verdict(crashes=promotions)
+        verdict = stage.verdict(crashes=promotions, failed_over=True)
         unknown = sum(entry.step is Step.UNKNOWN for entry in stage.entries())
     broken = dict(verdict.broken)
     if suite.get("pgbouncer tests failed"):

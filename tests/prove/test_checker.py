@@ -77,6 +77,14 @@ def test_one_attempt_delivered_twice_is_claimed_twice_unless_a_crash_forgot_the_
     assert judge(history, claims, crashes=1).claimed_twice == ()
 
 
+def test_failed_server_takes_along_the_receipts_of_what_nobody_was_promised() -> None:
+    unknown = [Entry(Step.ATTEMPT, 1), Entry(Step.UNKNOWN, 1), Entry(Step.DELIVERED, 1, 10, 1)]
+    assert judge(unknown, {}).unexplained == (10,)
+    assert judge(unknown, {}, failed_over=True).kept
+    promised = [*PUBLISHED, Entry(Step.DELIVERED, 1, 10, 1)]
+    assert judge(promised, {}, failed_over=True).unexplained == (10,)
+
+
 def in_order(*steps: tuple[Step, int]) -> list[Entry]:
     return [Entry(step, number, number + 10, 1, "customer-7") for step, number in steps]
 
