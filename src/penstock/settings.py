@@ -140,7 +140,10 @@ def _yes_or_no(text: str) -> bool:
 
 
 def _folder(text: str) -> Path:
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as problem:
+        raise ValueError(str(problem)) from None
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
@@ -168,6 +171,8 @@ def _check_dsn(settings: Settings) -> None:
         )
     try:
         conninfo_to_dict(settings.dsn)
+    except UnicodeError:
+        raise InvalidSetting("the DSN can't be read: it is no UTF-8 text") from None
     except psycopg.ProgrammingError as exc:
         # The DSN itself is not repeated: it may hold a password.
         raise InvalidSetting(
@@ -206,5 +211,9 @@ def _check_timeouts(settings: Settings) -> None:
 
 
 def _check_application_name(settings: Settings) -> None:
-    if not 1 <= len(settings.application_name.encode()) <= _LONGEST_NAME:
+    try:
+        length = len(settings.application_name.encode())
+    except UnicodeEncodeError:
+        raise InvalidSetting("application_name is no UTF-8 text") from None
+    if not 1 <= length <= _LONGEST_NAME:
         raise InvalidSetting(f"application_name must have 1 to {_LONGEST_NAME} bytes")

@@ -177,6 +177,8 @@ def test_dead_letters_are_exported_with_their_error(penstock: CommandLine) -> No
         ('{"payload": 1, "colour": 2}\n', "'colour'"),
         ('{"payload": 1, "expires_at": "2030-01-01T00:00:00"}\n', "time zone"),
         ('{"payload": 1, "key": 7}\n', "key"),
+        ('{"payload": 1, "key": "\\ud800"}\n', "surrogate"),
+        ('{"payload": 1, "deliver_after": 7}\n', "no time"),
         ("7\n", "--raw"),
     ],
 )

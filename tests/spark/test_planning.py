@@ -48,6 +48,10 @@ def plan_write(database: Database, schema: str, *, overwrite: bool = False, **op
         ({"subscribe": "orders", "entity": "mesages"}, "choose from messages, queue"),
         ({"subscribe": "orders", "startingOffsets": "latest"}, "from latest is empty"),
         ({"subscribe": "orders", "startingOffsets": "[1]"}, "a JSON object is needed"),
+        ({"subscribe": "orders", "startingOffsets": "[" * 9999}, "a JSON object is needed"),
+        ({"subscribe": "orders", "startingOffsets": '{"snap": 7}'}, "that is no offset"),
+        ({"subscribe": "orders", "startingOffsets": '{"snap": "7"}'}, "is no snapshot"),
+        ({"subscribe": "orders", "since": "9" * 30}, "too large"),
         ({"subscribe": "orders", "startingOffsets": '{"parcels": 1}'}, "not among the topics"),
         ({"subscribe": "orders", "startingOffsets": '{"orders": -1}'}, "first id of topic orders"),
         ({"subscribe": "orders", "endingOffsets": "earliest"}, "endingOffsets is latest"),
@@ -69,6 +73,7 @@ def test_options_are_checked(database: Database, options: dict[str, str], words:
         ({"subscribe": "orders", "group": "g", "endingOffsets": "latest"}, "not for stream reads"),
         ({"entity": "dead_letters"}, "can't be read as a stream"),
         ({"subscribe": "orders", "group": "g", "maxTriggerDelay": "soon"}, "a duration such as"),
+        ({"subscribe": "orders", "group": "g", "maxTriggerDelay": f"{'9' * 30}d"}, "too large"),
         (
             {"subscribe": "orders", "startingOffsets": "earliest", "since": "2026-01-01"},
             "startingOffsets or startingTimestamp",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -141,6 +142,80 @@ def test_a_policy_gives_a_key_what_its_role_does_not(as_key: Any, url: str) -> N
     by_name = _allow(Principal={"AWS": PUBLISHER.arn}, Action="sqs:ReceiveMessage")
     as_key(ADMIN).set_queue_attributes(QueueUrl=url, Attributes={"Policy": by_name})
     assert "Messages" not in as_key(PUBLISHER).receive_message(QueueUrl=url)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{0}/{1}/{3}#/{2}/{3}",
+        "{0}/{1}/{3}%23/{2}/{3}",
+        "{0}/{1}/{3}%2f{2}%2f{3}",
+        "{0}/{1}/{2}%2fus-east-1%2f{3}",
+        "{0}#/{2}/{3}",
+    ],
+)
+def test_no_address_means_one_queue_to_the_gate_and_another_behind_it(
+    as_key: Any, door: Running, new_name: Callable[..., str], form: str
+) -> None:
+    name = new_name()
+    owner, stranger = as_key(ADMIN), as_key(STRANGER)
+    url = owner.create_queue(QueueName=name)["QueueUrl"]
+    owner.send_message(QueueUrl=url, MessageBody="x")
+    stranger.create_queue(QueueName=name)
+    address = form.format(door.url, STRANGER.account, ADMIN.account, name)
+    for act in (
+        lambda: stranger.tag_queue(QueueUrl=address, Tags={"mine": "now"}),
+        lambda: stranger.purge_queue(QueueUrl=address),
+        lambda: stranger.set_queue_attributes(QueueUrl=address, Attributes={"Policy": _allow()}),
+        lambda: stranger.delete_queue(QueueUrl=address),
+    ):
+        # On a queue of his own, or on none.
+        with suppress(ClientError):
+            act()
+    assert "Tags" not in owner.list_queue_tags(QueueUrl=url)
+    found = owner.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert found["ApproximateNumberOfMessages"] == "1"
+    assert "Policy" not in found
+
+
+def _arn(key: AccessKey, name: str) -> str:
+    return f"arn:aws:sqs:us-east-1:{key.account}:{name}"
+
+
+def _redrive(key: AccessKey, name: str) -> dict[str, str]:
+    policy = {"deadLetterTargetArn": _arn(key, name), "maxReceiveCount": "1"}
+    return {"RedrivePolicy": json.dumps(policy)}
+
+
+def test_no_dead_letters_and_no_moved_messages_reach_a_stranger(
+    as_key: Any, new_name: Callable[..., str]
+) -> None:
+    name, dead = new_name(), new_name("dead")
+    owner, stranger = as_key(ADMIN), as_key(STRANGER)
+    owner.create_queue(QueueName=name)
+    with pytest.raises(ClientError, match="same account"):
+        stranger.create_queue(QueueName=name, Attributes=_redrive(ADMIN, name))
+    stranger.create_queue(QueueName=dead)
+    stranger.create_queue(QueueName=name, Attributes=_redrive(STRANGER, dead))
+    given = {"SourceArn": _arn(STRANGER, dead), "DestinationArn": _arn(ADMIN, name)}
+    assert _refused(stranger.start_message_move_task, **given) == "AccessDenied"
+
+
+def test_a_task_is_cancelled_by_those_who_may_use_its_queue(
+    as_key: Any, new_name: Callable[..., str]
+) -> None:
+    name, dead = new_name(), new_name("dead")
+    owner = as_key(ADMIN)
+    dead_url = owner.create_queue(QueueName=dead)["QueueUrl"]
+    owner.create_queue(QueueName=name, Attributes=_redrive(ADMIN, dead))
+    entries = [{"Id": str(number), "MessageBody": "x"} for number in range(10)]
+    owner.send_message_batch(QueueUrl=dead_url, Entries=entries)
+    given = {"SourceArn": _arn(ADMIN, dead), "MaxNumberOfMessagesPerSecond": 1}
+    handle = owner.start_message_move_task(**given, DestinationArn=_arn(ADMIN, name))["TaskHandle"]
+    for key in (STRANGER, NARROW):
+        stop = as_key(key).cancel_message_move_task
+        assert _refused(stop, TaskHandle=handle) == "AccessDenied"
+    owner.cancel_message_move_task(TaskHandle=handle)
 
 
 def test_a_key_knows_who_it_is(door: Running) -> None:

@@ -113,6 +113,9 @@ def test_a_strange_json_body_is_refused(open_door: Running, name: str, action: s
         b"Action=SendMessageBatch&QueueUrl=q" + b"&x" * 5000,
         b"Action=ChangeMessageVisibility&QueueUrl=q&VisibilityTimeout=99999999999999",
         b"Action=SendMessage&QueueUrl=q&" + b"MessageAttribute" + b".1" * 5000 + b"=x",
+        b"Action=TagQueue&QueueUrl=nowhere&QueueUrl..x=1",
+        b"Action=SendMessage&QueueUrl=nowhere&MessageBody=x&MessageAttribute.1.Name..x=1",
+        b"Action=TagQueue&QueueUrl=q&Tag." + b"9" * 5000 + b".Key=x",
     ],
 )
 def test_a_strange_form_is_refused(open_door: Running, form: bytes) -> None:

@@ -72,6 +72,34 @@ def test_arns() -> None:
     assert QueueId("000000000000", "eu-west-1", "q").engine_name == "000000000000/eu-west-1/q"
 
 
+@pytest.mark.parametrize(
+    ("queue", "path"),
+    [
+        (QueueId("111111111111", "eu-west-1", "a.fifo"), "/eu-west-1/111111111111/a.fifo"),
+        # Such a region is the signature's, and the database hears of it in the context.
+        (QueueId("111111111111", "local", "a"), "/111111111111/a"),
+        (QueueId("111111111111", "eu-west-1", "000000000000/us-east-1/a"), "/."),
+        (QueueId("111111111111", "eu-west-1", "a#"), "/."),
+        (QueueId("111111111111", "eu-west-1", ""), "/."),
+        (QueueId("111111111111", "eu-west-1", "a" * 81), "/."),
+    ],
+)
+def test_a_queues_path_can_be_read_in_one_way_only(queue: QueueId, path: str) -> None:
+    assert queue.path == path
+    found = locate(path)
+    if path != "/.":
+        assert (found.account, found.name) == (queue.account, queue.name)
+
+
+def test_a_long_address_is_not_remembered() -> None:
+    from penstock.sqs import names
+
+    before = names._known.cache_info().currsize
+    assert locate("q" * 600).name == "q" * 600
+    assert names._known.cache_info().currsize == before
+    assert not QueueId("111111111111", "eu-west-1", "q" * 600).is_valid
+
+
 def test_brackets_inside_texts_are_not_depth() -> None:
     limits.check_depth(b'{"MessageBody": "' + b"[{" * 10_000 + b'\\"[[["}')
     with pytest.raises(Fault):
@@ -267,6 +295,16 @@ def test_a_file_of_secrets_that_others_may_read_is_refused(tmp_path: Path) -> No
         '[[key]]\naccess_key = "A"\nsecret = "s"\ncolour = "red"',
         '[[key]]\naccess_key = "A"',
         '[[key]]\naccess_key = "A"\nsealed = "v1.x"',
+        '[key]\naccess_key = "A"\nsecret = "s"',
+        "key = 7",
+        "key = " + "7" * 5000,
+        "key = " + "[" * 5000,
+        "key = [7]",
+        '[[key]]\naccess_key = "A"\nsecret = 7',
+        '[[key]]\naccess_key = "A"\nsecret = "s"\nqueues = 7',
+        '[[key]]\naccess_key = "A"\nsecret = "s"\nqueues = [7]',
+        # Not the list of its characters, the star among them.
+        '[[key]]\naccess_key = "A"\nsecret = "s"\nqueues = "orders-*"',
     ],
 )
 def test_a_key_file_with_a_fault_says_so(tmp_path: Path, text: str) -> None:

@@ -62,7 +62,9 @@ def test_actions_match_with_wildcards_in_any_case(action: Any) -> None:
     assert _decided(_statement(Action=action)) is Decision.ALLOW
 
 
-@pytest.mark.parametrize("action", ["sqs:Receive*", "sns:SendMessage", "SendMessage", [], None])
+@pytest.mark.parametrize(
+    "action", ["sqs:Receive*", "sns:SendMessage", "SendMessage", "sqs:[A-Z]*", [], None]
+)
 def test_other_actions_do_not(action: Any) -> None:
     assert _decided(_statement(Action=action)) is Decision.SILENT
 
@@ -127,6 +129,12 @@ CONDITIONS = [
     ({"Null": {"aws:x": "true"}}, {"aws_x": "1"}, False),
     ({"Inscrutable": {"aws:x": "1"}}, {"aws_x": "1"}, False),
     ({"IpAddress": {"aws:SourceIp": "nonsense"}}, {"aws_sourceip": "10.1.2.3"}, False),
+    ({"DateLessThan": {"aws:x": "9" * 20}}, {"aws_x": "2026-01-01"}, False),
+    ({"StringLike": {"aws:x": "*b*a*"}}, {"aws_x": "xbxax"}, True),
+    ({"StringLike": {"aws:x": "a**?"}}, {"aws_x": "a"}, False),
+    ({"StringLike": {"aws:x": "a**?"}}, {"aws_x": "ab"}, True),
+    ({"StringLike": {"aws:x": "*ab*b"}}, {"aws_x": "ab"}, False),
+    ({"StringLike": {"aws:x": "*ab*b"}}, {"aws_x": "aab\nb"}, True),
     ("nonsense", {}, False),
 ]
 
@@ -145,3 +153,13 @@ def test_what_can_not_be_judged_never_opens_a_denial() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"Statement": 7}', "[" * 100_000])
 def test_a_document_that_can_not_be_read_says_nothing(text: str) -> None:
     assert policy.parse(text) == ()
+
+
+def test_a_pattern_of_stars_is_matched_at_once() -> None:
+    # With a matcher that goes back and forth the test would not end.
+    assert _decided(_statement(Resource="*" + "s*" * 40 + "!")) is Decision.SILENT
+    assert _decided(_statement(Action="*" + "s*" * 40 + "!")) is Decision.SILENT
+
+
+def test_an_effect_that_is_no_text_says_nothing() -> None:
+    assert _decided(_statement(Effect=["Allow"])) is Decision.SILENT

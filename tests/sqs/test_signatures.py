@@ -144,6 +144,16 @@ DAMAGES = {
     ),
     "another host": (_header("host", "elsewhere"), "SignatureDoesNotMatch", 403),
     "a session token": (_header("x-amz-security-token", "t"), "InvalidClientTokenId", 403),
+    "signed headers without end": (
+        _damaged("authorization", lambda text: text.replace("host;", "host;" + "x;" * 2000)),
+        "IncompleteSignature",
+        400,
+    ),
+    "a region without end": (
+        _damaged("authorization", lambda text: text.replace("us-east-1", "r" * 300)),
+        "IncompleteSignature",
+        400,
+    ),
     "signed in two ways": (
         _set(target="/?X-Amz-Algorithm=AWS4-HMAC-SHA256"),
         "IncompleteSignature",

@@ -159,6 +159,8 @@ def test_policies_that_cannot_work_are_refused(q: Sqs) -> None:
         redrive("dead", "x"): "Invalid value for maxReceiveCount: x",
         redrive("none", 1): "Dead letter target does not exist.",
         redrive("dead.fifo", 1): "Dead-letter queue must be a standard queue.",
+        redrive("q", 1).replace("000000000000", "111111111111"): "the same account and region.",
+        redrive("q", 1).replace("us-east-1", "eu-west-1"): "the same account and region.",
         '{"deadLetterTargetArn": "dummy", "maxReceiveCount": 42}': (
             "Invalid value for deadLetterTargetArn."
         ),

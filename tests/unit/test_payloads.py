@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -249,6 +250,19 @@ def test_pydantic_is_imported_only_where_it_is_used() -> None:
         "assert 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_number_that_python_does_not_read_is_too_large_for_it_and_no_more() -> None:
+    assert loads(f'{{"a": 1{"0" * 5000}, "b": 1e400}}') == {"a": float("inf"), "b": float("inf")}
+
+
+def test_the_deepest_that_can_be_written_is_written_or_refused() -> None:
+    for depth in range(900, 1010):
+        deep: list[Any] = ["ü"]
+        for _ in range(depth):
+            deep = [deep]
+        with suppress(PayloadInvalid):
+            encode(deep)
 
 
 @pytest.mark.parametrize("text", ['{"a": [1, 2.5, null, "é"]}', "12345678901234567890123", "1e400"])

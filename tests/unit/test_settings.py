@@ -64,6 +64,10 @@ def test_empty_variable_counts_as_unset() -> None:
         ("PENSTOCK_APPLICATION_NAME", "x" * 64),
         ("PENSTOCK_DSN", "postgresql://[::1/db"),
         ("PENSTOCK_DSN", "nonsense"),
+        ("PENSTOCK_DSN", "postgresql://h/\udc80"),
+        ("PENSTOCK_DSN", "postgresql://u:p%ff@h/d"),
+        ("PENSTOCK_APPLICATION_NAME", "\udc80"),
+        ("PENSTOCK_DATA_DIR", "~nobody-of-this-name/data"),
     ],
 )
 def test_bad_value_is_refused_by_name(name: str, value: str) -> None:

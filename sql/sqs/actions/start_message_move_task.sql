@@ -19,6 +19,9 @@ begin
         perform pgqs_data.raise(pgqs_data.invalid_value(v_rate::text, 'MaxNumberOfMessagesPerSecond', 'Must be an integer from 1 to 500.'));
     end if;
     if v_target is not null then
+        if pgqs_data.engine_queue_of_arn(v_target) is not null and not pgqs_data.same_home(v_target, v_source) then
+            perform pgqs_data.fail('InvalidParameterValueException', 'Source queue and destination queue must be in the same account and region.');
+        end if;
         v_goal := pgqs_data.queue_of_arn(v_target, 'DestinationArn');
         if v_goal.id = v_queue.id then
             perform pgqs_data.fail('InvalidParameterValueException', 'Source queue arn and destination queue arn cannot be the same.');

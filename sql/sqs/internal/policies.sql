@@ -49,7 +49,7 @@ language sql immutable as $$
     select case jsonb_typeof(p_value) when 'array' then jsonb_array_length(p_value) when 'null' then 0 else (p_value is not null)::int end
 $$;
 
--- A redrive policy as it is kept: the target exists, is of the same kind, and lets this queue use it.
+-- A redrive policy as it is kept: the target exists, is the same owner's and of the same kind, and lets this queue use it.
 create or replace function pgqs_data.checked_redrive_policy(p_queue_arn text, p_fifo boolean, p_text text) returns text
 language plpgsql as $$
 declare
@@ -71,6 +71,9 @@ begin
         v_fault := 'Invalid value for maxReceiveCount: ' || left(v_count, 20) || ', valid values are from 1 to 1000 both inclusive.';
     elsif pgqs_data.engine_queue_of_arn(v_arn) is null then
         v_fault := 'Invalid value for deadLetterTargetArn.';
+    elsif not pgqs_data.same_home(v_arn, p_queue_arn) then
+        -- Said before whether it exists: that is nobody else's business.
+        v_fault := 'Dead-letter queue must be in the same account and region.';
     elsif v_target.id is null then
         v_fault := 'Dead letter target does not exist.';
     elsif v_target.fifo <> p_fifo then
@@ -83,6 +86,12 @@ begin
     end if;
     return format('{"deadLetterTargetArn":%s,"maxReceiveCount":%s}', to_json(v_arn), v_count::int);
 end
+$$;
+
+-- Do two ARNs name queues of one account and region?
+create or replace function pgqs_data.same_home(p_arn text, p_other text) returns boolean
+language sql immutable as $$
+    select split_part(p_arn, ':', 4) = split_part(p_other, ':', 4) and split_part(p_arn, ':', 5) = split_part(p_other, ':', 5)
 $$;
 
 -- May this queue have that one as its dead-letter queue?

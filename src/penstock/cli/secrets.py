@@ -54,5 +54,5 @@ def _is_public(piece: str, dsn: str) -> bool:
 def _parts(dsn: str) -> dict[str, object]:
     try:
         return dict(conninfo_to_dict(dsn))
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, UnicodeError):
         return {}

@@ -41,7 +41,10 @@ def encode(value: Any) -> str:
     except ValueError as exc:
         raise PayloadInvalid(_refused(value, str(exc))) from None
     if "\\u0000" in text or not text.isascii():
-        _require_storable(text)
+        try:
+            _require_storable(text)
+        except RecursionError:
+            raise PayloadInvalid("the payload is nested too deeply") from None
     return text
 
 
@@ -51,7 +54,15 @@ def loads(text: bytes | str) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         # PostgreSQL's numbers are larger than a float, which json calls infinite.
-        return json.loads(text)
+        return json.loads(text, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        # Python reads no more than 4,300 digits; such a number must not stop a whole batch.
+        return float(digits)
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.spark.errors import InvalidOption
+from penstock.spark.offsets import Snapshot
 from penstock.spark.option_names import check_name
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Given:
             return None
         try:
             return convert(text)
+        except OverflowError:
+            raise InvalidOption(f"{name} is {text}: that is too large") from None
         except ValueError as problem:
             raise InvalidOption(f"{name} is {text}: {problem}") from None
 
@@ -123,13 +126,23 @@ def _start(text: str) -> Start:
         return Start(text.lower())
     try:
         parsed = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):  # the user gave text, so it is a matter of its value
         raise ValueError("earliest, latest or a JSON object is needed")  # noqa: TRY004
     if "snap" in parsed:
-        return Start(offset=parsed)
+        return Start(offset=_checked_offset(parsed))
     return Start(floors={topic: _floor(topic, value) for topic, value in parsed.items()})
+
+
+def _checked_offset(parsed: dict[str, Any]) -> dict[str, Any]:
+    end = parsed.get("to", parsed)
+    snapshots = [parsed["snap"], end.get("snap") if isinstance(end, dict) else None]
+    if not all(isinstance(each, str) for each in snapshots):
+        raise ValueError("that is no offset: give it as a stream reports it")
+    for each in snapshots:
+        Snapshot.parse(each)
+    return parsed
 
 
 def _floor(topic: str, value: Any) -> int:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from penstock.sqs import access
 from penstock.sqs.errors import Fault
+from penstock.sqs.names import locate_arn
 
 if TYPE_CHECKING:
     from penstock.sqs.facts import FactCache, QueueFacts
     from penstock.sqs.identity import Identity
+    from penstock.sqs.keys import AccessKey
     from penstock.sqs.names import QueueId
     from penstock.sqs.request import Request
     from penstock.sqs.router import Call
@@ -36,12 +38,21 @@ class Authority:
         statements = () if facts is None else facts.statements
         given = _condition_facts(request, identity) if statements else {}
         access.check_queue(key, call.action, queue, statements, given)
+        if destination := getattr(call.request, "DestinationArn", None):
+            _check_destination(key, call.action, destination)
 
     async def _looked_up(self, queue: QueueId) -> QueueFacts | None:
         try:
             return await self._facts.get(queue)
         except Fault:
             return None
+
+
+def _check_destination(key: AccessKey, action: str, arn: str) -> None:
+    """Whoever moves messages must be at home where they go, as well as where they come from."""
+    queue = locate_arn(arn)
+    if queue is not None:
+        access.check_queue(key, action, queue, (), {})
 
 
 def _condition_facts(request: Request, identity: Identity) -> dict[str, str]:

@@ -42,7 +42,8 @@ def _holds(
         return negative or base != operator
     try:
         met = any(test(fact, value) for value in values)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
+        # The last two: a moment that no calendar has.
         return if_unknown
     return not met if negative else met
 
@@ -54,8 +55,17 @@ def like(text: str, pattern: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    words = {"*": ".*", "?": "."}
-    return re.compile("".join(words.get(each, re.escape(each)) for each in pattern), re.DOTALL)
+    first, *others = ("".join(map(_one, piece)) for piece in pattern.split("*"))
+    if not others:
+        return re.compile(first, re.DOTALL)
+    # Where a piece is found first is as good as any later place, so it is never looked for again
+    # (an atomic group): else a pattern of many stars could keep the server busy for years.
+    middle = "".join(f"(?>.*?{each})" for each in others[:-1] if each)
+    return re.compile(f"{first}{middle}.*{others[-1]}", re.DOTALL)
+
+
+def _one(character: str) -> str:
+    return "." if character == "?" else re.escape(character)
 
 
 def _text(value: Any) -> str:

@@ -70,7 +70,7 @@ class FactCache:
 
     async def _looked_up(self, queue: QueueId) -> QueueFacts:
         request = {
-            "QueueUrl": f"/{queue.region}/{queue.account}/{queue.name}",
+            "QueueUrl": queue.path,
             "AttributeNames": _WANTED,
         }
         context = {"account": queue.account, "region": queue.region}

@@ -32,9 +32,11 @@ def load(path: Path, seal: Seal | None) -> list[AccessKey]:
         with path.open("rb") as file:
             readable_by = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
             found = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise InvalidSetting(f"the key file {path} can't be read: {problem}") from None
     entries = found.get("key", [])
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        raise InvalidSetting(f"{path}: each key is a table of its own and begins with [[key]]")
     if readable_by and any("secret" in each for each in entries):
         raise InvalidSetting(
             f"{path} holds secrets and others may read it: chmod 600 {path}, or seal them"
@@ -66,15 +68,26 @@ def entry(key: AccessKey, seal: Seal | None) -> str:
 def _key(given: dict[str, Any], path: Path, seal: Seal | None) -> AccessKey:
     if unknown := given.keys() - _FIELDS:
         raise InvalidSetting(f"{path}: a key has no field named {', '.join(sorted(unknown))}")
+    _check_types(given, path)
     access_key = str(given.get("access_key", ""))
     return AccessKey(
         access_key=access_key,
         secret=opened(access_key, given.get("secret"), given.get("sealed"), seal),
         account=str(given.get("account", "000000000000")),
         role=role(str(given.get("role", Role.ADMIN))),
-        queues=tuple(str(each) for each in given.get("queues", ())),
+        queues=tuple(given.get("queues", ())),
         name=str(given.get("name", "")),
     )
+
+
+def _check_types(given: dict[str, Any], path: Path) -> None:
+    for name, value in given.items():
+        if name != "queues" and not isinstance(value, str):
+            raise InvalidSetting(f"{path}: {name} of a key must be a text in quotes")
+    queues = given.get("queues", [])
+    # A text would be taken for a list of its characters, and "*" is among them.
+    if not isinstance(queues, list) or not all(isinstance(each, str) for each in queues):
+        raise InvalidSetting(f'{path}: queues of a key must be a list, such as ["orders-*"]')
 
 
 def opened(access_key: str, secret: str | None, sealed: str | None, seal: Seal | None) -> str:

@@ -19,6 +19,10 @@ _HOSTS = (
     re.compile(r"sqs\.(?P<region>[a-z0-9-]+)\.", re.ASCII),
     re.compile(r"(?P<region>[a-z0-9-]+)\.queue\.", re.ASCII),
 )
+_LONGEST_NAME = 80
+_LONGEST_KNOWN = 512
+# No queue can have this name.
+_NOWHERE = "/."
 _ARN = re.compile(r"arn:aws[a-z-]*:sqs:([a-z0-9-]+):(\d{12}):([^:/]+)", re.ASCII)
 
 
@@ -69,7 +73,16 @@ class QueueId:
     @property
     def is_valid(self) -> bool:
         """Whether a queue can have this name: only then `engine_name` is that of no other queue."""
-        return _is_valid(self.region, self.name)
+        return len(self.name) <= _LONGEST_NAME and _is_valid(self.region, self.name)
+
+    @property
+    def path(self) -> str:
+        """The queue's address, in a form that nobody reads as another queue's."""
+        if len(self.name) > _LONGEST_NAME or _NAME.fullmatch(self.name) is None:
+            return _NOWHERE
+        # A region that is none of Amazon's is the signature's, and the database is told of it.
+        region = f"/{self.region}" if _REGION.fullmatch(self.region) else ""
+        return f"{region}/{self.account}/{self.name}"
 
     @property
     def engine_name(self) -> str:
@@ -88,9 +101,18 @@ def is_account(text: str) -> bool:
     return _ACCOUNT.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=4096)
 def locate(url: str) -> Address:
     """What a QueueUrl names: a URL of any form, a path, or a bare name."""
+    # What is remembered is short: a request may hold a URL of megabytes.
+    return _known(url) if len(url) <= _LONGEST_KNOWN else _located(url)
+
+
+@lru_cache(maxsize=4096)
+def _known(url: str) -> Address:
+    return _located(url)
+
+
+def _located(url: str) -> Address:
     found = _ADDRESS.match(url)
     host, path = (found[1], found[2] or "") if found else ("", url.partition("?")[0])
     parts = [unquote(part) for part in path.split("/") if part]

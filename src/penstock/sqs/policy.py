@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +66,7 @@ def parse(document: str) -> tuple[Mapping[str, Any], ...]:
 
 def decide(statements: Sequence[Mapping[str, Any]], question: Question) -> Decision:
     """The policy's word on a question."""
-    applying = {each.get("Effect") for each in statements if _applies(each, question)}
+    applying = [each.get("Effect") for each in statements if _applies(each, question)]
     if "Deny" in applying:
         return Decision.DENY
     return Decision.ALLOW if "Allow" in applying else Decision.SILENT
@@ -109,7 +108,7 @@ def _matches_action(statement: Mapping[str, Any], action: str) -> bool:
     def names(patterns: Any) -> bool:
         return any(
             isinstance(each, str)
-            and (fnmatchcase(wanted, each.lower()) or fnmatchcase(full, each.lower()))
+            and (conditions.like(wanted, each.lower()) or conditions.like(full, each.lower()))
             for each in _several(patterns)
         )
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from penstock.sqs import errors, limits
 from penstock.sqs.model import ACTIONS, SHAPES
@@ -90,7 +93,12 @@ def read(request: Request, action: str, protocol: Protocol, identity: Identity) 
     else:
         struct = query_form.read(action, request.parameters)
         _take_path(struct, action, request.path)
-    return Call(action, struct, _queue(struct, identity))
+    queue = _queue(struct, identity)
+    if queue is not None and getattr(struct, "QueueUrl", None):
+        # The database reads addresses as well.  What it is given is what will be checked here: with
+        # the client's own words it might find another queue, and somebody else's.
+        struct.QueueUrl = queue.path
+    return Call(action, struct, queue)
 
 
 def _take_path(struct: Any, action: str, path: str) -> None:
@@ -110,12 +118,22 @@ def _queue(struct: Any, identity: Identity) -> QueueId | None:
     if url := getattr(struct, "QueueUrl", None):
         address = locate(url)
         return QueueId(address.account or account, address.region or region, address.name)
-    if arn := getattr(struct, "SourceArn", None):
+    if arn := getattr(struct, "SourceArn", None) or _source_of(struct):
         return locate_arn(arn)
     if name := getattr(struct, "QueueName", None):
         owner = getattr(struct, "QueueOwnerAWSAccountId", None)
         return QueueId(owner or account, region, name)
     return None
+
+
+def _source_of(struct: Any) -> str | None:
+    """The queue that a move task empties, as its handle tells."""
+    try:
+        found = msgspec.json.decode(b64decode(getattr(struct, "TaskHandle", None) or ""))
+        return str(found["sourceArn"])
+    except (ValueError, msgspec.DecodeError, RecursionError, TypeError, KeyError):
+        # No handle at all: the database says so.
+        return None
 
 
 def text_of(call: Call) -> bytes:

@@ -63,7 +63,7 @@ class Service:
         messages: list[dict[str, Any]] = msgspec.json.decode(answer).get("Messages", [])
         if messages:
             request = {
-                "QueueUrl": f"/{queue.region}/{queue.account}/{queue.name}",
+                "QueueUrl": queue.path,
                 "Entries": [
                     {
                         "Id": str(number),

@@ -20,6 +20,9 @@ LONGEST_PRESIGNED = timedelta(days=7)
 
 _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SECONDS_FORM = re.compile(r"[0-9]{1,6}")
+# Nobody is known yet when these are read, and what is read is remembered.
+_LONGEST_CREDENTIAL = 256
+_LONGEST_ANNOUNCED = 2048
 
 
 class Scope(NamedTuple):
@@ -57,6 +60,8 @@ def read(request: Request) -> Claim | None:
 
 
 def _from_header(authorization: str, headers: Mapping[str, str]) -> Claim:
+    if len(authorization) > _LONGEST_ANNOUNCED:
+        raise errors.incomplete_signature("The header Authorization is too long.")
     before, found, signature = authorization.rpartition("Signature=")
     if not found or "," in signature:
         before, signature = _with_signature_last(authorization)
@@ -130,8 +135,9 @@ def _claim(
 
 
 def _scope(credential: str) -> Scope:
-    parts = credential.split("/")
-    if len(parts) != 5 or parts[4] != TERMINATOR or not all(parts):  # noqa: PLR2004
+    parts = credential.split("/", 5)
+    too_long = len(credential) > _LONGEST_CREDENTIAL
+    if too_long or len(parts) != 5 or parts[4] != TERMINATOR or not all(parts):  # noqa: PLR2004
         raise errors.incomplete_signature(
             "Credential must be <access key>/<date>/<region>/<service>/aws4_request."
         )

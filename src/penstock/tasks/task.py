@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import threading
 import time
@@ -24,6 +25,8 @@ LONGEST_REASON = 8000
 DEFAULT_MAX_ATTEMPTS = 5
 DEFAULT_TENANT = "default"
 _INT_LIMIT = 2**31 - 1
+# Behind an odd number of backslashes it is a NUL, behind an even one a text that speaks of it.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 _last = 0
@@ -122,9 +125,12 @@ class NewTask:
             return None
         try:
             text = json.dumps(self.meta, ensure_ascii=False, allow_nan=False)
-        except (TypeError, ValueError) as problem:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidTask("meta holds half a surrogate pair, which is no text") from None
+        except (TypeError, ValueError, RecursionError) as problem:
             raise InvalidTask(f"meta can't be written as JSON: {problem}") from None
-        if "\\u0000" in text:
+        if _NUL.search(text):
             raise InvalidTask("meta holds U+0000, which PostgreSQL can't store: remove it")
         return text
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.tasks.errors import DuplicateTask, InvalidTask, TaskExpired
+from penstock.tasks.payloads import encoded
 from penstock.tasks.task import NewTask, Priority, Status, TaskId
 
 if TYPE_CHECKING:
     from penstock.tasks.store import TaskStore
 
 FAR = datetime(2199, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)
+
+
+def _deep() -> list[object]:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    return deep
 
 
 async def test_a_new_task_is_queued_with_the_defaults_of_the_seed(store: TaskStore):
@@ -154,14 +162,27 @@ async def test_a_task_that_has_expired_is_refused(store: TaskStore):
         {"meta": {"a": float("nan")}},
         {"meta": {"a": b"bytes"}},
         {"meta": {"a": "\0"}},
+        {"meta": {"a": "\\\0"}},
+        {"meta": {"a": "\ud800"}},
+        {"meta": {"a": _deep()}},
         {"available_at": datetime(2030, 1, 1)},  # noqa: DTZ001 - that is the point
         {"delay": timedelta(1), "available_at": FAR},
         {"expires_in": timedelta(1), "expires_at": FAR},
         {"delay": timedelta(-1)},
         {"dedupe": timedelta(0)},
     ],
-    ids=str,
+    ids=lambda fields: str(fields)[:40] if "meta" not in fields else "meta",
 )
 def test_what_can_not_be_stored_is_refused_at_once(fields: dict[str, object]):
     with pytest.raises(InvalidTask):
         NewTask(**{"topic": "mail", **fields})  # type: ignore[arg-type]
+
+
+def test_meta_may_speak_of_u0000():
+    assert NewTask("mail", meta={"a": "\\u0000"}).meta == {"a": "\\u0000"}
+
+
+@pytest.mark.parametrize("payload", ["\ud800", {"a": "\ud800"}, {"a": float("nan")}, _deep()])
+def test_a_payload_that_is_no_text_and_no_json_is_refused(payload: Any):
+    with pytest.raises(InvalidTask, match="the payload"):
+        encoded(payload)

@@ -112,6 +112,8 @@ def _typed(given: Record) -> Record:
     for name in TIMES & given.keys():
         if isinstance(given[name], str):
             given[name] = datetime.fromisoformat(given[name])
+        if not isinstance(given[name], datetime):
+            raise ValueError(f"its {name} is no time")  # noqa: TRY004
         if given[name].tzinfo is None:
             raise ValueError(f"{name} has no time zone")
     if not isinstance(given.get("priority", 0), int):
@@ -119,8 +121,10 @@ def _typed(given: Record) -> Record:
     if not isinstance(given.get("headers", {}), dict):
         raise ValueError("its headers are no object")  # noqa: TRY004
     for name in ("key", "correlation_id", "tenant_id"):
-        if not isinstance(given.get(name, ""), str):
+        if not isinstance(text := given.get(name, ""), str):
             raise ValueError(f"its {name} is no text")  # noqa: TRY004
+        if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+            raise ValueError(f"its {name} holds U+0000 or half of a surrogate pair")
     return given
 
 

@@ -23,6 +23,7 @@ Tree = dict[str, Any]
 _DEEPEST = 10
 # Amazon's older list notation has a word between the name and the number.
 _FILLERS = ("member", "entry")
+_LONGEST_NUMBER = 9
 
 
 def parameters(text: str) -> dict[str, str]:
@@ -54,7 +55,8 @@ def _tree(given: Mapping[str, str]) -> Tree:
     """Nest parameters by the dots of their names; a value lies under the empty name."""
     root: Tree = {}
     for name, value in given.items():
-        parts = [part for part in name.split(".", _DEEPEST) if part not in _FILLERS]
+        # The empty name is where values lie, so no branch may have it.
+        parts = [part for part in name.split(".", _DEEPEST) if part and part not in _FILLERS]
         branch = root
         for part in parts:
             branch = branch.setdefault(part, {})
@@ -99,7 +101,10 @@ def _map(shape: MapOf, tree: Tree) -> dict[str, Any]:
 
 def _numbered(tree: Tree) -> list[Tree]:
     """The elements in the order of their numbers; a lone value without one is a list of it."""
-    numbers = sorted((int(part), part) for part in tree if part.isascii() and part.isdigit())
+    digits = [part for part in tree if part.isascii() and part.isdigit()]
+    if any(len(part) > _LONGEST_NUMBER for part in digits):
+        raise errors.malformed("The number of an element is too long.")
+    numbers = sorted((int(part), part) for part in digits)
     if not numbers and "" in tree:
         return [tree]
     return [tree[part] for _, part in numbers]

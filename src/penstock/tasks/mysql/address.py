@@ -30,7 +30,12 @@ class Address:
     @classmethod
     def parse(cls, dsn: str) -> Address:
         # The DSN itself is never repeated: it may hold a password.
-        parts = urlsplit(dsn)
+        try:
+            parts = urlsplit(dsn)
+        except ValueError:
+            raise InvalidSetting(
+                "the DSN's host can't be read: mysql://user@host/database"
+            ) from None
         if parts.scheme.partition("+")[0] not in SCHEMES:
             raise InvalidSetting("a MySQL DSN begins with mysql:// or mariadb://")
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}

@@ -1,0 +1,1 @@
+"""Attacks: hostile bytes, forged signatures, foreign tenants, bombs; machinery of several parts."""
