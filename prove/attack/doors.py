@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.sqs.keys import AccessKey
 
 Names = set[str]
+_OF_TABLES = set(string.ascii_letters + string.digits + "_.")
 
 
 class Door(Protocol):
@@ -115,9 +117,9 @@ class Tasks:
     refusals = (TaskError,)
 
     def __init__(self, dsn: str) -> None:
-        self._queue = penstock.tasks.sync.connect(dsn).__enter__()
+        self._queue = penstock.tasks.sync.connect(dsn)
         self._queue.store.create_tables()
-        self._made: dict[str, str] = {}
+        self._queue.__enter__()
 
     def use(self, name: str) -> Names:
         if Tables(tasks="mq_tasks").tasks != "mq_tasks":
@@ -130,7 +132,7 @@ class Tasks:
             Tables(tasks=name)
         except TaskError:
             return set()
-        if not name.replace(".", "").replace("_", "").isalnum() or not name.isascii():
+        if set(name) - _OF_TABLES:
             raise Unclear("taken for a table")
         return set()
 

@@ -70,9 +70,9 @@ def tasks(dsn: str, count: int, luck: random.Random) -> list[str]:
 
 async def _tasks(dsn: str, count: int, luck: random.Random) -> list[str]:
     store = open_store(dsn)
+    await store.create_tables()
     await store.open()
     try:
-        await store.create_tables()
         await _enqueue(store, "acme", _BATCH)
         await _bury(store, "acme")
         before = await store.stats(tenant_id="acme")

@@ -150,8 +150,9 @@ class Life:
         await self._expect(mq.create_queue("odd", filter={"nonsense": PLANTED["payload"]}))
 
     async def _tasks(self) -> None:
-        async with penstock.tasks.connect(self._dsn) as queue:
-            await queue.store.create_tables()
+        queue = penstock.tasks.connect(self._dsn)
+        await queue.store.create_tables()
+        async with queue:
             for topic in ("mail", "fails"):
                 given = {"meta": {"m": PLANTED["meta"]}, "max_attempts": 1}
                 await queue.enqueue(topic, {"t": PLANTED["task"]}, **given)
