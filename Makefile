@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.ready-bench
+ATTACK := $(VENV)/.ready-prove
 # More than the cores: tests often wait for a server or a process to start.
 JOBS   ?= 3
 PYTEST ?=
@@ -67,7 +68,13 @@ pytest: $(READY)
 docs: $(READY)  ## the documentation as a site, in build/site
 	@echo "mkdocs"; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
 
-prove: $(READY)  ## faults survived, counted, each with a sabotaged twin (PART=server-kill SEED=7 for one)
+$(ATTACK): $(READY)
+	@echo "installing what the proof programme attacks with"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,prove]' --constraint constraints.txt \
+	  || echo "not installed: the parts that want it say so" >&2
+	@touch $@
+
+prove: $(ATTACK)  ## faults survived, counted, each with a sabotaged twin (PART=server-kill SEED=7 for one)
 	@sh tools/debian_packages.sh --prove
 	@$(BIN)/python -m prove $(if $(PART),--part $(PART)) $(if $(SEED),--seed $(SEED)) $(PROVE)
 	@$(BIN)/python tools/proof_page.py

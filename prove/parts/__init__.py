@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prove.parts import (
+    attacks,
     big_numbers,
     clocks,
     connections,
@@ -43,6 +44,7 @@ _ORDER = (
     spark.PART,
     models.PART,
     interleavings.PART,
+    *attacks.PARTS,
     soak.PART,
     suites.TESTS,
     suites.MUTATIONS,

@@ -28,7 +28,7 @@ _WORK_SECONDS = 20
 
 def play(take: Take) -> Outcome:
     sabotage = "connection_a_poll" if take.sabotaged else "-"
-    polls = take.size(full=10_000, quick=200, twin=100)
+    polls = 40 if take.sabotaged else take.size(full=10_000, quick=200)
     with served.database() as dsn, served.sqs(dsn, take.folder, (ADMIN,), sabotage) as server:
         return asyncio.run(_Play(take, server, dsn, polls).played())
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from penstock.sqs.keys import AccessKey
 from prove.attack import served
 from prove.attack.leaks import Titles, search
-from prove.attack.secretive import PLANTED
+from prove.attack.secretive import NAMES, PLANTED
 from prove.attack.wire import Line, as_bytes, form_of, form_request, json_request
 from prove.model import Outcome, Part
 from tests.sqs.raw import presigned
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from prove.model import Take
 
 KEY = AccessKey("AKIASECRETS", PLANTED["secret"], name="sam")
-_PATIENCE_SECONDS = 300
+ERRORS = "errors.txt"
+_PATIENCE_SECONDS = 150
 _COMMANDS = (
     ("doctor",),
     ("topic", "list"),
@@ -49,7 +50,10 @@ def play(take: Take) -> Outcome:
             _command_line(dsn, take.folder)
         shutil.copy(home / "log", take.folder / "postgresql.txt")
     files = sorted(take.folder.glob("*.txt"))
-    found = search(files, PLANTED.values())
+    found = [
+        *search([file for file in files if file.name != ERRORS], PLANTED.values()),
+        *search([take.folder / ERRORS], set(PLANTED.values()) - NAMES),
+    ]
     (take.folder / "found.log").write_text("\n".join(found), encoding="utf-8")
     for line in (*found[:10], *titles.found):
         take.say(line)

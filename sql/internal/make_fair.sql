@@ -1,6 +1,6 @@
 -- Turn a standard queue into a fair one, whatever it holds.  What a direct queue has read of its window becomes a
 -- snapshot that has seen just that, so that no message of the backlog is moved; only the rest of the transaction in whose
--- midst it stands is scheduled at once.  Locks: the queue's claim lock until the transaction ends.
+-- midst it stands is scheduled at once.  Errors: PS002 it was deleted.  Locks: the queue's claim lock until the transaction ends.
 create or replace function penstock_data.make_fair(p_queue_name text) returns void
 language plpgsql as $$
 declare
@@ -12,6 +12,10 @@ declare
 begin
     perform pg_advisory_xact_lock(1346719315, hashtext(p_queue_name));
     select * into v_queue from penstock_data.queues q where q.name = p_queue_name for update;
+    if v_queue.id is null then
+        -- Deleted while this waited for the lock.
+        perform penstock_data.fail('PS002', format('queue %L does not exist', p_queue_name));
+    end if;
     if v_queue.ordering <> 'standard' then
         return;
     end if;

@@ -183,7 +183,7 @@ async def test_a_handler_may_finish_its_message_itself(mq: Client, db: Db):
 async def test_a_payload_never_reaches_the_log(
     mq: Client, db: Db, caplog: pytest.LogCaptureFixture
 ):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     worker = Worker(mq)
 
     @worker.handler("billing")

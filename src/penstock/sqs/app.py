@@ -18,6 +18,7 @@ from penstock.errors import (
     PenstockError,
     QueueExpired,
     UnknownQueue,
+    UnknownTopic,
 )
 from penstock.sqs import answers, errors, router
 from penstock.sqs.answers import RequestIds
@@ -174,13 +175,15 @@ def _fault(problem: Exception) -> Fault:
         case EngineError(code=code) if code is not None and code.startswith(_DATA_EXCEPTION):
             # A value that passed every check and that the database still can't hold.
             return errors.malformed("A value can't be stored.")
-        case UnknownQueue() | QueueExpired():
-            # It was deleted while somebody waited for it.
+        case UnknownQueue() | UnknownTopic() | QueueExpired() | EngineError(code="23503"):
+            # It was deleted while somebody waited for it, or was about to change it (the last:
+            # what he wrote refers to a queue that is not there any more).
             return errors.no_queue()
         case DatabaseUnavailable() | OutcomeUnknown() | LogFull() | DiskFull():
             return errors.unavailable()
         case PenstockError():
-            _log.error("a request failed: %s", type(problem).__name__)
+            code = getattr(problem, "code", None)
+            _log.error("a request failed: %s %s", type(problem).__name__, code or "")
             return errors.internal()
         case _:
             _log.error("a request failed", exc_info=problem)

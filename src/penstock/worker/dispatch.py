@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -167,9 +168,12 @@ class Dispatcher:
         return outcome_of(problem)
 
     def _tell(self, record: ClaimedMessage, problem: BaseException) -> None:
-        # An error's text may quote the payload, so it goes to the database and not to the log; the
-        # trace, which shows it as well, only where somebody is looking for it.
-        _log.debug("message %s of queue %r failed", record.id, self._queue, exc_info=problem)
+        # An error's text may quote the payload, so it goes to the database and not to the log: here
+        # is where it happened, for whoever is looking for it.
+        if _log.isEnabledFor(logging.DEBUG):
+            kind = type(problem).__qualname__
+            frames = "".join(traceback.format_tb(problem.__traceback__))
+            _log.debug("message %s of %r failed: %s\n%s", record.id, self._queue, kind, frames)
 
 
 def _starter(loop: asyncio.AbstractEventLoop) -> Start:
