@@ -130,7 +130,7 @@ class Bomber:
         await self._send([head + b"content-length: 99999999999\r\n\r\n"] * self.size)
         chunk = b"100000\r\n" + bytes(MIB) + b"\r\n"
         chunked = head + b"transfer-encoding: chunked\r\n\r\n"
-        await asyncio.gather(*(self._pour(chunked, chunk, 200) for _ in range(_AT_ONCE)))
+        await asyncio.gather(*(self._pour(chunked, chunk, 120) for _ in range(_AT_ONCE)))
 
     async def _pour(self, head: bytes, piece: bytes, count: int) -> None:
         reader, writer = await self._opened()
@@ -266,7 +266,7 @@ class Bomber:
 
     async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(10):
                 data = await reader.read(100)
         except (OSError, TimeoutError):
             data = b""

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from prove.model import Take
 
 # Four bodies of 8 MiB at once, each a few times in other forms, and the server itself.
-MOST_MIB = 512
+MOST_MIB = 320
+# Those of the twin: each would need an hour to end by itself there.
+DECIDING = frozenset({"endless bodies", "slow clients"})
 
 
 def play(take: Take) -> Outcome:
@@ -36,6 +38,8 @@ async def _attack(take: Take, server: Served) -> Outcome:
     bomber = Bomber(server.url, ADMIN, STRANGER, take.size(full=100, quick=12, twin=12))
     meanwhile = [asyncio.create_task(memory.watch()), asyncio.create_task(regular.go_on())]
     for name, attack in bomber.attacks.items():
+        if take.sabotaged and name not in DECIDING:
+            continue
         served_before = regular.served
         await attack()
         take.say(

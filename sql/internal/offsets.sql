@@ -86,6 +86,20 @@ begin
     if p_offset ? 'to' then
         perform penstock_data.check_point(p_offset -> 'to');
     end if;
+    if p_offset ->> 'xid' !~ '^[0-9]{1,19}$' then
+        perform penstock_data.fail('PS005', format('%L is no transaction id', left(p_offset ->> 'xid', 60)));
+    end if;
+end
+$$;
+
+-- The point that an offset stands for which is not to be gone beyond; null: none was given.
+create or replace function penstock_data.target_point(p_target jsonb) returns jsonb
+language plpgsql as $$
+begin
+    if p_target is not null then
+        perform penstock_data.check_point(p_target);
+    end if;
+    return p_target - 'cluster';
 end
 $$;
 

@@ -247,6 +247,21 @@ def test_what_is_no_offset_is_refused(db: Session, bad: Any) -> None:
         )
 
 
+@pytest.mark.parametrize("bad", [{}, {"snap": "five"}, 7, "x", []])
+def test_what_is_no_offset_is_no_target(db: Session, bad: Any) -> None:
+    stream = Stream(db, "orders")
+    for call in ("next_offset(%s, %s, %s)", "next_receipts('{}', %s, %s)"):
+        given = (stream.ids, Jsonb(stream.at), Jsonb(bad))[-call.count("%s") :]
+        with refused("PS005"):
+            db.execute(f"select * from penstock.{call}".encode(), given)
+
+
+def test_receipts_begin_at_a_transaction(db: Session) -> None:
+    start = {**offset(db, beginning=True), "xid": "five"}
+    with refused("PS005", "no transaction id"):
+        db.execute("select * from penstock.next_receipts('{}', %s)", (Jsonb(start),))
+
+
 def test_truncated_log_is_noticed(db: Session) -> None:
     stream = Stream(db, "orders")
     publish(db, "orders", 1)

@@ -12,7 +12,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_point    jsonb := coalesce(start_offset -> 'to', target - 'cluster');
+    v_point    jsonb;
     v_snapshot pg_snapshot;
     v_window   penstock_data.log_window;
     v_rows     bigint;
@@ -21,6 +21,7 @@ declare
 begin
     perform penstock_data.check_readable(topic_ids);
     perform penstock_data.check_offset(start_offset);
+    v_point := coalesce(start_offset -> 'to', penstock_data.target_point(target));
     if not may_lose then
         perform penstock_data.check_kept(topic_ids, start_offset);
     end if;

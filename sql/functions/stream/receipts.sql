@@ -6,17 +6,18 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_point jsonb := coalesce(start_offset -> 'to', target - 'cluster');
-    v_after xid8 := coalesce(start_offset ->> 'xid', '0');
+    v_point jsonb;
+    v_after xid8;
     v_rows  bigint;
     v_cut   xid8;
     v_more  boolean;
 begin
     perform penstock_data.check_history(queue_ids);
     perform penstock_data.check_offset(start_offset);
+    v_after := coalesce(start_offset ->> 'xid', '0');
     end_offset := start_offset;
     row_count := 0;
-    v_point := coalesce(v_point, jsonb_build_object('snap', penstock_data.snapshot_without_me(pg_current_snapshot())));
+    v_point := coalesce(start_offset -> 'to', penstock_data.target_point(target), jsonb_build_object('snap', penstock_data.snapshot_without_me(pg_current_snapshot())));
     if v_point ->> 'snap' <> start_offset ->> 'snap' then
         select coalesce(sum(s.messages), 0), min(s.xid) filter (where s.total >= max_rows),
             count(*) > max_rows or max(s.xid) > min(s.xid) filter (where s.total >= max_rows)

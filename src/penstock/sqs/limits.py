@@ -26,8 +26,9 @@ def check_depth(body: bytes) -> None:
     if body.count(b"[") + body.count(b"{") <= DEEPEST:
         return
     depth = 0
-    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", body)):
-        depth += 1 if bracket in b"[{" else -1
+    # One by one: a list of them would be larger than the body.
+    for found in _BRACKETS.finditer(_STRINGS.sub(b"", body)):
+        depth += 1 if found[0] in b"[{" else -1
         if depth > DEEPEST:
             raise errors.malformed("The request nests too deep.")
 

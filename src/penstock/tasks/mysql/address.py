@@ -32,10 +32,9 @@ class Address:
         # The DSN itself is never repeated: it may hold a password.
         try:
             parts = urlsplit(dsn)
+            dsn.encode()
         except ValueError:
-            raise InvalidSetting(
-                "the DSN's host can't be read: mysql://user@host/database"
-            ) from None
+            raise InvalidSetting("the DSN can't be read: mysql://user@host/database") from None
         if parts.scheme.partition("+")[0] not in SCHEMES:
             raise InvalidSetting("a MySQL DSN begins with mysql:// or mariadb://")
         options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
