@@ -80,6 +80,7 @@ class Bomber:
         return {
             "packed bodies": self.packed,
             "deep nesting": self.deep,
+            "texts without end": self.texts,
             "many members": self.members,
             "many parameters": self.parameters,
             "long heads": self.heads,
@@ -105,6 +106,11 @@ class Bomber:
         for piece in (b"[", b'{"a":', b'[{"x":'):
             body = b'{"QueueUrl": ' + piece * (_LARGE // len(piece))
             await self._send([as_bytes(json_request(self.url, "SendMessage", body, self.key))] * 3)
+
+    async def texts(self) -> None:
+        """A text that never ends, full of quotes from which a search may begin anew."""
+        body = b'{"QueueUrl": "q", "x": ' + b"[]" * 40 + b', "y": "' + b'\\"' * (_LARGE // 2)
+        await self._send([as_bytes(json_request(self.url, "SendMessage", body, self.key))] * 3)
 
     async def members(self) -> None:
         many = b",".join(b'"k%d":1' % number for number in range(400_000))

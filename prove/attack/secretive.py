@@ -206,7 +206,7 @@ class Life:
     async def _expect(self, call: Awaitable[Any]) -> None:
         try:
             await call
-        except Exception as problem:
+        except Exception as problem:  # noqa: BLE001 - told as a person would see it
             self._told.write(f"{type(problem).__name__}: {problem}\n{problem!r}\n")
 
 

@@ -106,6 +106,14 @@ def test_brackets_inside_texts_are_not_depth() -> None:
         limits.check_depth(b"[" * 33)
 
 
+def test_a_text_without_an_end_is_looked_at_once() -> None:
+    # With a search that begins anew from each quote the test would not end.
+    limits.check_depth(b"[]" * 40 + b'"' + b'\\"' * 1_000_000)
+    limits.check_depth(b"[]" * 40 + b'"' + b'\\"' * 1_000_000 + b"\\")
+    with pytest.raises(Fault, match="too deep"):
+        limits.check_depth(b'["]", ' * 40)
+
+
 def test_xml_keeps_what_a_parser_would_change() -> None:
     body = "a\r\nb\rc\t<&>\"' ü😀 ]]>"
     answer = {"Messages": [{"Body": body, "Attributes": {"SenderId": "x&y"}}]}

@@ -16,8 +16,9 @@ MOST_PARAMETERS = 2000
 LONGEST_PATH = 2048
 LONGEST_QUERY = 64 * 1024
 
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKETS = re.compile(rb"[\[{]|[\]}]")
+# A string, to its end or to the body's: one without an end must not be looked for again from each
+# of its quotes.  Or a bracket.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{\]}]', re.DOTALL)
 
 
 def check_depth(body: bytes) -> None:
@@ -26,9 +27,13 @@ def check_depth(body: bytes) -> None:
     if body.count(b"[") + body.count(b"{") <= DEEPEST:
         return
     depth = 0
-    # One by one: a list of them would be larger than the body.
-    for found in _BRACKETS.finditer(_STRINGS.sub(b"", body)):
-        depth += 1 if found[0] in b"[{" else -1
+    # One by one: lists of them would be larger than the body.
+    for found in _TOKENS.finditer(body):
+        token = found[0]
+        if token in b"[{":
+            depth += 1
+        elif token in b"]}":
+            depth -= 1
         if depth > DEEPEST:
             raise errors.malformed("The request nests too deep.")
 
