@@ -94,9 +94,9 @@ class Place:
                 conn.execute(
                     "select count(*) from penstock.publish_messages(%s, (select array_agg("
                     "jsonb_build_object('order', n, 'customer', n %% 1000, 'note', "
-                    "repeat('x', 140)) order by n) from generate_series(%s, %s) n), "
+                    "repeat('x', 140)) order by n) from generate_series(%s::bigint, %s) n), "
                     "keys => (select array_agg((n %% 1000)::text order by n) "
-                    "from generate_series(%s, %s) n))",
+                    "from generate_series(%s::bigint, %s) n))",
                     (TOPIC, low + 1, low + count, low + 1, low + count),
                 )
             conn.execute("vacuum analyze penstock_data.messages")
