@@ -54,8 +54,10 @@ class Session(Opening):
 
     def _install(self, connection: AnyConnection) -> None:
         """The embedded server is ours alone, so its engine follows the package without a word."""
+        was_there = schema.installed_version(connection) is not None
         if schema.follow(connection):
-            self.output.note("installed the engine in it")
+            brought = "brought the engine in it to the state of this package"
+            self.output.note(brought if was_there else "installed the engine in it")
 
     def connect(self) -> AnyConnection:
         """Another connection of its own, engine or not."""
