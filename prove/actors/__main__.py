@@ -15,15 +15,16 @@ PARTS = {
     "work": worker.work,
     "consume": consumer.consume,
     "linger": lingerer.linger,
-    "fall": victim.fall,
     "enqueue": tasks.enqueue,
     "perform": tasks.perform,
 }
+# It makes processes of its own, and so comes before any event loop.
+FALL = "fall"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m prove.actors")
-    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("part", choices=[*PARTS, FALL])
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--pipe", type=Path, required=True, help="where the history is kept")
     parser.add_argument("--first", type=int, default=0, help="the first number to publish")
@@ -46,7 +47,10 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> None:
     options = _parser().parse_args()
     ledger = Ledger(options.pipe, f"{options.part}-{os.getpid()}")
-    asyncio.run(PARTS[options.part](options, ledger))
+    if options.part == FALL:
+        victim.supervise(options, ledger)
+    else:
+        asyncio.run(PARTS[options.part](options, ledger))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,12 @@
-"""A worker that some messages kill: one message at a time, and no chance to say goodbye."""
+"""Workers that some messages kill: one message at a time, and no chance to say goodbye.
+
+The actor itself is their supervisor, and starts another for each that dies.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import os
 import signal
 from datetime import timedelta
@@ -15,8 +20,22 @@ from prove.ledger import Ledger, Step
 if TYPE_CHECKING:
     import argparse
 
+# linux/prctl.h: the signal that a process gets when its parent dies.
+_PR_SET_PDEATHSIG = 1
 
-async def fall(options: argparse.Namespace, ledger: Ledger) -> None:
+
+def supervise(options: argparse.Namespace, ledger: Ledger) -> None:
+    while True:
+        child = os.fork()
+        if child == 0:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            asyncio.run(_fall(options, ledger))
+            os._exit(0)
+        os.waitpid(child, 0)
+        ledger.note(Step.FAULT, 1, place="worker_died")
+
+
+async def _fall(options: argparse.Namespace, ledger: Ledger) -> None:
     worker = penstock.Worker(penstock.connect(options.dsn))
     claim = timedelta(seconds=options.claim)
 

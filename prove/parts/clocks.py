@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from prove.ledger import Step
 from prove.model import Outcome, Part
 from prove.servers import mortal
 from prove.stage import staged
 
 if TYPE_CHECKING:
     from prove.model import Take
+    from prove.stage import Stage
 
 _SEARCHED = f"{os.environ.get('PATH', '')}:/usr/bin"
 CLAIM = 4
@@ -33,6 +35,7 @@ def play(take: Take) -> Outcome:
             stage.start("work", "--pause", "0.1", "--claim", str(CLAIM), under=(*wrong, shift))
             for shift in ("+1h", "-1h", "+1h", "-1h")
         ]
+        stage.until(lambda: _at_work(stage) == len(workers), "not every worker gets to work")
         time.sleep(seconds / 2)
         with psycopg.connect(stage.dsn, autocommit=True) as db:
             if take.sabotaged:
@@ -48,6 +51,10 @@ def play(take: Take) -> Outcome:
         # Nobody died and nothing took long: a second delivery means that a claim ended early.
         broken["duplicated"] = verdict.duplicated
     return Outcome({**verdict.counts, "workers an hour off": 4, "seconds": seconds}, broken)
+
+
+def _at_work(stage: Stage) -> int:
+    return len({each.actor for each in stage.entries() if each.step is Step.DELIVERED})
 
 
 def _believe_workers(db: psycopg.Connection[Any], seconds: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,12 @@ import psycopg
 
 import penstock.sync
 from prove.actors.names import QUEUE, TOPIC
-from prove.cast import PATIENCE_SECONDS
 from prove.ledger import Step
 from prove.model import Outcome, Part
 from prove.servers import mortal
 from prove.stage import staged
 
 if TYPE_CHECKING:
-    from prove.cast import Actor
     from prove.model import Take
     from prove.stage import Stage
 
@@ -46,25 +43,21 @@ def play(take: Take) -> Outcome:
 
 def _work(take: Take, stage: Stage, poisoned: int) -> int:
     """Have them all tried, with a new worker for each that dies; returns how many did."""
-    workers = [_start(stage) for _ in range(WORKERS)]
-    deaths = 0
+    supervisors = [stage.start("fall", "--claim", str(CLAIM)) for _ in range(WORKERS)]
     # The twin's messages never come to rest.
-    most = ATTEMPTS * poisoned + (WORKERS if take.sabotaged else 10**9)
-    deadline = time.monotonic() + PATIENCE_SECONDS * 2
-    while not stage.drained() and deaths < most:
-        assert time.monotonic() < deadline, "the queue is never empty"
-        for place, worker in enumerate(workers):
-            if worker.poll() is not None:
-                deaths += 1
-                workers[place] = _start(stage)
-        time.sleep(0.05)
-    stage.kill(workers)
+    most = ATTEMPTS * poisoned + WORKERS if take.sabotaged else None
+    stage.until(lambda: _enough(stage, most) or stage.drained(), "the queue is never empty")
+    stage.kill(supervisors)
     stage.recorder.finish()
-    return deaths
+    return _deaths(stage)
 
 
-def _start(stage: Stage) -> Actor:
-    return stage.start("fall", "--claim", str(CLAIM))
+def _enough(stage: Stage, most: int | None) -> bool:
+    return most is not None and _deaths(stage) >= most
+
+
+def _deaths(stage: Stage) -> int:
+    return stage.count(Step.FAULT)
 
 
 def _outcome(stage: Stage, poisoned: int, healthy: int, deaths: int) -> Outcome:
