@@ -17,7 +17,10 @@ from uuid import UUID
 import msgspec
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from penstock.client import deep_json
 from penstock.client.payloads import codec_for, encode, loads
 from penstock.errors import InvalidSetting, PayloadInvalid
 
@@ -254,6 +257,32 @@ def test_pydantic_is_imported_only_where_it_is_used() -> None:
 
 def test_a_number_that_python_does_not_read_is_too_large_for_it_and_no_more() -> None:
     assert loads(f'{{"a": 1{"0" * 5000}, "b": 1e400}}') == {"a": float("inf"), "b": float("inf")}
+
+
+@pytest.mark.parametrize("text", ['[[{"a": %s}]]', '{"b": 1, "a": [%s, "]", {}]}', "[%s, []]"])
+def test_json_deeper_than_python_reads_is_read(text: str) -> None:
+    found = loads((text % ("[" * 5000 + '7, "\\u00fc\\""' + "]" * 5000)).encode())
+    depth = 0
+    while found != [7, 'ü"']:
+        (found,) = [each for each in _children(found) if _children(each) or each == [7, 'ü"']]
+        depth += 1
+    assert depth >= 5000
+
+
+def _children(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if type(value) is list else []
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=20,
+    )
+)
+def test_deep_json_is_read_as_any_other(value: Any) -> None:
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        assert deep_json.decode(text) == json.loads(text)
 
 
 def test_the_deepest_that_can_be_written_is_written_or_refused() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 import msgspec
 
+from penstock.client import deep_json
 from penstock.errors import InvalidSetting, PayloadInvalid
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def loads(text: bytes | str) -> Any:
     except msgspec.DecodeError:
         # PostgreSQL's numbers are larger than a float, which json calls infinite.
         return json.loads(text, parse_int=_whole)
+    except RecursionError:
+        return deep_json.decode(text if isinstance(text, str) else bytes(text).decode(), _whole)
 
 
 def _whole(digits: str) -> int | float:
