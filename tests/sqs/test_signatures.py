@@ -144,6 +144,16 @@ DAMAGES = {
     ),
     "another host": (_header("host", "elsewhere"), "SignatureDoesNotMatch", 403),
     "a session token": (_header("x-amz-security-token", "t"), "InvalidClientTokenId", 403),
+    "something before the signature": (
+        _damaged("authorization", lambda text: text.replace(" Signature=", "!Signature=")),
+        "IncompleteSignature",
+        400,
+    ),
+    "a blank that is none of HTTP's": (
+        _damaged("content-type", lambda text: f"\xa0{text}"),
+        "SignatureDoesNotMatch",
+        403,
+    ),
     "signed headers without end": (
         _damaged("authorization", lambda text: text.replace("host;", "host;" + "x;" * 2000)),
         "IncompleteSignature",

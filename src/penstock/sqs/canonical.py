@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from penstock.sqs.signature_claim import ALGORITHM
+from penstock.sqs.signature_claim import ALGORITHM, BLANKS
 
 if TYPE_CHECKING:
     from penstock.sqs.request import Request
@@ -32,7 +32,8 @@ def canonical_request(request: Request, claim: Claim) -> str:
         _canonical_query(request.query, presigned=claim.lasts is not None),
     ]
     for name in claim.signed_headers:
-        value = request.headers[name].strip()
+        # Of HTTP's blanks alone: a header with another one was not signed so.
+        value = request.headers[name].strip(BLANKS)
         lines.append(f"{name}:{_SPACES.sub(' ', value) if '  ' in value else value}")
     lines += ["", ";".join(claim.signed_headers), hashlib.sha256(request.body).hexdigest()]
     return "\n".join(lines)

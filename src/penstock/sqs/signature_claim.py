@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 TERMINATOR = "aws4_request"
+BLANKS = " \t"
 LONGEST_PRESIGNED = timedelta(days=7)
 
 _DATE_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
@@ -63,7 +64,7 @@ def _from_header(authorization: str, headers: Mapping[str, str]) -> Claim:
     if len(authorization) > _LONGEST_ANNOUNCED:
         raise errors.incomplete_signature("The header Authorization is too long.")
     before, found, signature = authorization.rpartition("Signature=")
-    if not found or "," in signature:
+    if not found or "," in signature or not before.rstrip(BLANKS).endswith(","):
         before, signature = _with_signature_last(authorization)
     scope, names = _announced(before)
     if not signature:
@@ -76,7 +77,7 @@ def _from_header(authorization: str, headers: Mapping[str, str]) -> Claim:
 
 def _with_signature_last(authorization: str) -> tuple[str, str]:
     """The header without its signature, and the signature, where it is not at the end."""
-    parts = [part.strip() for part in authorization.split(",")]
+    parts = [part.strip(BLANKS) for part in authorization.split(",")]
     signed = [part for part in parts if part.startswith("Signature=")]
     rest = ", ".join(part for part in parts if part not in signed)
     return rest, signed[0].removeprefix("Signature=") if signed else ""
@@ -89,7 +90,7 @@ def _announced(before: str) -> tuple[Scope, tuple[str, ...]]:
     algorithm, _, rest = before.partition(" ")
     if algorithm != ALGORITHM:
         raise errors.incomplete_signature(f"The algorithm must be {ALGORITHM}.")
-    parts = dict(part.strip().partition("=")[::2] for part in rest.split(","))
+    parts = dict(part.strip(BLANKS).partition("=")[::2] for part in rest.split(","))
     missing = [name for name in ("Credential", "SignedHeaders") if not parts.get(name)]
     if missing:
         raise errors.incomplete_signature(f"Authorization header requires {', '.join(missing)}.")
