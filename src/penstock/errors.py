@@ -321,8 +321,18 @@ def translated() -> Iterator[None]:
     """Turn the driver's errors inside the block into Penstock's."""
     try:
         yield
+    except UnicodeEncodeError:
+        raise unsendable() from None
     except _driver_error() as exc:
         raise translate(exc) from exc
+
+
+def unsendable() -> InvalidArgument:
+    """The error for a text that no database can be told."""
+    return InvalidArgument(
+        "a text holds half of a surrogate pair, or bytes that are no UTF-8, and can't be sent: "
+        "remove them"
+    )
 
 
 def _driver_error() -> type[psycopg.Error]:

@@ -160,6 +160,8 @@ def _translated(problem: Exception) -> Exception:
         return errors.CallTimeout(f"{problem}: the transaction can't go on, begin it again")
     if isinstance(problem, psycopg.Error):
         return errors.translate(problem)
+    if isinstance(problem, UnicodeEncodeError):
+        return errors.unsendable()
     for each in _causes(problem):
         if isinstance(each, psycopg.Error):
             return errors.translate(each)

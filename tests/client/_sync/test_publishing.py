@@ -157,3 +157,13 @@ def test_a_stream_in_a_transaction_is_published_whole_or_not_at_all(
 def test_a_stream_to_an_unknown_topic_says_so(mq: Client) -> None:
     with pytest.raises(errors.UnknownTopic, match="nowhere"):
         mq.publish_stream("nowhere", [1])
+
+
+def test_text_that_cannot_be_sent_is_refused_in_our_words(mq: Client, orders: str) -> None:
+    for call in (
+        lambda: mq.publish("half\ud800", 1),
+        lambda: mq.publish("orders", 1, key="half\ud800"),
+        lambda: mq.create_queue("half\ud800"),
+    ):
+        with pytest.raises(errors.InvalidArgument, match="surrogate"):
+            call()

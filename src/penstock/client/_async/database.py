@@ -152,6 +152,8 @@ class Database:
                     return await self._send(
                         connection, call, is_claim=pool is self._connections.claims
                     )
+            except UnicodeEncodeError:
+                raise errors.unsendable() from None
             except (psycopg.Error, errors.PenstockError) as problem:
                 fault, cause = retrying.classify(problem, sent=sent), problem
             await self._rest(patience, fault, call.repeat, cause)

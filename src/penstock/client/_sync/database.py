@@ -149,6 +149,8 @@ class Database:
                 with pool.connection(self._connections.patience) as connection:
                     sent = True
                     return self._send(connection, call, is_claim=pool is self._connections.claims)
+            except UnicodeEncodeError:
+                raise errors.unsendable() from None
             except (psycopg.Error, errors.PenstockError) as problem:
                 fault, cause = retrying.classify(problem, sent=sent), problem
             self._rest(patience, fault, call.repeat, cause)
