@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from prove.attack.served import Served
     from prove.model import Take
 
-# Four bodies of 8 MiB at once, each a few times in other forms, and the server itself.
-MOST_MIB = 320
+# Four bodies of 8 MiB at once, each several times in other forms, and the server itself.
+MOST_MIB = 512
 # Those of the twin: each would need an hour to end by itself there.
 DECIDING = frozenset({"endless bodies", "slow clients"})
 
