@@ -31,6 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # One story of each pipeline is always told; the others run Spark for minutes.
             if _runs_spark(item) and item.get_closest_marker("always") is None:
                 item.add_marker(pytest.mark.prove)
+            # Whoever comes first waits for Spark to start.
+            if _runs_spark(item) and item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(600))
 
 
 def _runs_spark(item: pytest.Item) -> bool:
