@@ -85,7 +85,7 @@ $$;
 -- Has a queue anything to read?  Nearly always the first message says so, or there is none; one with a filter may pass over
 -- many that are not for it.
 create or replace function penstock_data.has_unread(p_queue_id bigint) returns boolean
-language plpgsql stable as $$
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 declare
     c_most    constant int := 10000;
     v_limit   int := 1;
@@ -101,11 +101,15 @@ begin
         end if;
         v_limit := v_limit * 100;
     end loop;
-    -- Beyond that, and within a window that is read by ids, which says nothing of what lies behind it: all of it.
-    return (v_visited >= v_limit or (
-            select not q.direct and p.last_id is not null
-            from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p where q.id = p_queue_id))
-        and exists (select from penstock_data.unread_messages(p_queue_id));
+    if v_visited < v_limit then
+        -- All of it was visited, unless a window is being read by ids, which says nothing of what lies behind it.
+        if (select q.direct from penstock_data.queues q where q.id = p_queue_id) then
+            return false;
+        elsif (select p.last_id is null from penstock_data.position_of(p_queue_id) p) then
+            return false;
+        end if;
+    end if;
+    return exists (select from penstock_data.unread_messages(p_queue_id));
 end
 $$;
 

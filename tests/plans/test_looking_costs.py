@@ -22,6 +22,7 @@ LOOKS = [
     "select * from penstock.find_messages('q', 'waiting', key => 'nobody')",
     "select * from penstock.find_messages('q', 'scheduled')",
     "select * from penstock.browse_messages('q')",
+    "select penstock.get_next_visible_time('q')",
     "select * from penstock.queue_history('q')",
     "select * from penstock.inspect_message('q', 1)",
 ]

@@ -3,6 +3,9 @@
 create or replace function penstock.get_next_visible_time(queue_name text) returns timestamptz
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan    -- planning anew takes ten times as long as looking
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
     v_queue_id bigint := penstock_data.watched_queue(queue_name);
