@@ -16,18 +16,19 @@ from tests.sqs import raw
 class Poller:
     """One client on one socket, which polls again when its time is up."""
 
-    def __init__(self, url: str, request: bytes) -> None:
+    def __init__(self, url: str, request: bytes, gate: asyncio.Semaphore) -> None:
         self._place = urlsplit(url)
         self._request = request
-
-    async def begin(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(
-            self._place.hostname, self._place.port
-        )
+        self._gate = gate
+        """Not all connect at once."""
 
     async def messages(self) -> int:
         """How many come first; 0: the server has stopped."""
         found: Any = {}
+        async with self._gate:
+            self._reader, self._writer = await asyncio.open_connection(
+                self._place.hostname, self._place.port
+            )
         try:
             while not found:
                 self._writer.write(self._request)

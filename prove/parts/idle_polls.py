@@ -78,9 +78,8 @@ class _Play:
 
     async def _wait(self) -> list[asyncio.Task[int]]:
         """Open the polls; all of them wait when it returns."""
-        pollers = [Poller(self.server.url, self._poll(n % QUEUES)) for n in range(self.polls)]
-        for first in range(0, self.polls, _AT_ONCE):
-            await asyncio.gather(*(each.begin() for each in pollers[first : first + _AT_ONCE]))
+        gate, url = asyncio.Semaphore(_AT_ONCE), self.server.url
+        pollers = [Poller(url, self._poll(n % QUEUES), gate) for n in range(self.polls)]
         answers = [asyncio.create_task(each.messages()) for each in pollers]
         # On a slow machine the first ask again while the last begin.
         deadline = time.monotonic() + _PATIENCE_SECONDS
