@@ -82,6 +82,8 @@ class _Play:
     def _acks_while_full(self) -> int:
         before = self.stage.count(Step.DONE)
         consumers = [self.stage.start("consume", "--claim", "5") for _ in range(2)]
+        # Workers ack in batches, and so make room sooner; only single acks are counted.
+        consumers += self.stage.workers(1, "--claim", "5")
         self._pass(ACKS_WITHIN_SECONDS)
         acks = self.stage.count(Step.DONE) - before
         if not self.take.sabotaged:
