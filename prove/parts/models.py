@@ -30,7 +30,7 @@ def play(take: Take) -> Outcome:
 def _honest(take: Take) -> Outcome:
     models: dict[str, Model[Any]] = {
         "claims and fencing": Fencing(),
-        "windows and rotation": Windows(writers=take.size(full=3, quick=2)),
+        "windows and rotation": Windows(),
         "fifo promotion": Fifo(),
     }
     counts: dict[str, int | float] = {}
