@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from prove.model import Take
+
+
+@pytest.fixture(autouse=True)
+def logs_go_with_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that is not kept leaves its logs in the temporary folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def part(honest: Outcome, twin: Outcome, **more: object) -> Part:
