@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from bench import limits, measure, plot, record, report, targets
+from bench import limits, measure, record, report, targets
 from bench.arena import Arena
 from bench.contestants import ENTRIES, gather
 from bench.scenarios import SCENARIOS
@@ -117,6 +117,9 @@ def _write(request: Request, environment: dict[str, Any], titles: dict[str, str]
     stem = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     files = replace(run, json=request.out / f"{stem}.json", png=request.out / f"{stem}.png")
     record.write(files.json, environment, request.sizes, run.results, run.verdicts)
+    # Imported when there is something to draw: --help needs no matplotlib.
+    from bench import plot  # noqa: PLC0415
+
     plot.draw(files.png, titles, run.results, _headline(environment))
     return files
 

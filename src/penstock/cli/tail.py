@@ -44,8 +44,8 @@ def _follow(session: Session, name: str, count: int | None) -> None:
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     telling = subscribe(partial(_tell, session))
     with telling, sync.connect(session.dsn) as mq, closing(mq.tail(name)) as messages:
-        session.output.note(f"following {name}; Ctrl-C ends it")
         try:
+            session.output.note(f"following {name}; Ctrl-C ends it")
             for message in islice(messages, count):
                 session.output.line(_facts(message), _sentence(message))
         except KeyboardInterrupt:
