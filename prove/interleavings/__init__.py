@@ -1,1 +1,1 @@
-"""Two real sessions, in every order in which their steps can follow one another."""
+"""Two real sessions, and every order in which their statements can follow each other."""

@@ -1,0 +1,33 @@
+"""One-line changes of the engine in one database, for twins that must be caught."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+
+FUNCTIONS = """
+    select pg_get_functiondef(p.oid)
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where n.nspname in ('penstock', 'penstock_data') and p.prokind = 'f'
+      and strpos(p.prosrc, %s) > 0
+"""
+
+#: Claims on one queue go ahead together.
+NO_TURNS = ("pg_try_advisory_xact_lock(", "(1 = 1) or pg_try_advisory_xact_lock(")
+
+#: A claim that is about to be split or extended is not locked first.
+NO_LOCK = (
+    "order by c.first_id desc limit 1\n        for update;",
+    "order by c.first_id desc limit 1;",
+)
+
+
+def rewrite(db: psycopg.Connection[Any], old: str, new: str) -> None:
+    """Replace a piece of text in every function that has it."""
+    found = [row[0] for row in db.execute(FUNCTIONS, (old,))]
+    if not found:
+        raise LookupError(f"no function has {old!r}: the sabotage has lost its place")
+    for definition in found:
+        db.execute(definition.replace(old, new).encode())
