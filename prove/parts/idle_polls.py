@@ -150,7 +150,8 @@ PART = Part(
     name="idle-polls",
     promise="Clients that wait cost next to nothing: neither connections nor memory.",
     how="10,000 long polls wait over sockets of their own while 100 clients send, receive and "
-    "delete; then each queue gets a message, which must find somebody.",
+    "delete (they begin when 99 of 100 polls are seen to wait); then each queue gets a message, "
+    "which must find somebody.",
     sabotage="each long poll holds a database connection",
     breaks=frozenset({"too many connections"}),
     play=play,
