@@ -58,9 +58,10 @@ PART = Part(
     name="signatures",
     promise="A request is accepted only as it was signed.",
     how="Seven of Amazon's published examples, written down by hand because no package ships them, "
-    "and hand-made cases signed by botocore; then every action as JSON, as a form and as a presigned URL, with one bit changed anywhere between the first byte "
-    "and the last. What HTTP itself calls equal (the case of a header's name or of an escape, "
-    "headers that nobody signed) is not counted as another request.",
+    "and hand-made cases signed by botocore; then every action as JSON, as a form and as a "
+    "presigned URL, with one bit changed anywhere between the first byte and the last. What HTTP "
+    "itself calls equal (the case of a header's name or of an escape, headers that nobody signed) "
+    "is not counted as another request.",
     sabotage="the comparison of signatures is always content",
     breaks=frozenset({"wrongly accepted"}),
     play=play,
