@@ -64,6 +64,12 @@ def place(dsn: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in dsn.split())
 
 
+def keywords(dsn: str) -> dict[str, str]:
+    """The same as asyncpg wants it."""
+    words = place(dsn)
+    return {"host": words["host"], "user": words["user"], "database": words["dbname"]}
+
+
 def url(dsn: str) -> str:
     """The same as a URL, for drivers that want one; the host is the folder of a socket."""
     words = place(dsn)

@@ -14,6 +14,7 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
 
 from bench.contestants import Claim
+from bench.peers.library import keywords
 from bench.peers.sessions import LEASE_SECONDS
 
 if TYPE_CHECKING:
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from bench.model import Case
     from bench.payloads import Payload
     from bench.server import Server
-
-
-def _arguments(dsn: str) -> dict[str, str]:
-    """asyncpg wants keywords, not a libpq string."""
-    words = dict(word.split("=", 1) for word in dsn.split())
-    return {"host": words["host"], "user": words["user"], "database": words["dbname"]}
 
 
 class Session:
@@ -89,7 +84,7 @@ class Session:
 
 
 async def _connect(dsn: str) -> Any:
-    return await asyncpg.connect(**_arguments(dsn))
+    return await asyncpg.connect(**keywords(dsn))
 
 
 async def _install(dsn: str) -> None:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bench.peers.library import keywords
 from bench.peers.penstock_sql import queue_name
 
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ async def pgqueuer(dsn: str, jobs: Jobs, stop: asyncio.Event) -> None:
     from pgqueuer.qm import QueueManager  # noqa: PLC0415
     from pgqueuer.queries import Queries  # noqa: PLC0415
 
-    words = dict(word.split("=", 1) for word in dsn.split())
-    place = {"host": words["host"], "user": words["user"], "database": words["dbname"]}
-    async with asyncpg.create_pool(**place, min_size=1, max_size=CONNECTIONS) as pool:
+    async with asyncpg.create_pool(**keywords(dsn), min_size=1, max_size=CONNECTIONS) as pool:
         manager = QueueManager(Queries(AsyncpgPoolDriver(pool)))
 
         @manager.entrypoint(queue_name(0))
