@@ -23,9 +23,23 @@ NO_LOCK = (
     "order by c.first_id desc limit 1;",
 )
 
+#: The token of whoever asks becomes that of whoever holds the message.
+NO_TOKEN_CHECK = (
+    "begin\n    while v_count > 0 loop",
+    (
+        "begin\n    p_token := coalesce((select c.token from penstock_data.claims c where "
+        "c.queue_id = p_queue_id and c.message_ids && p_ids limit 1), p_token);\n"
+        "    while v_count > 0 loop"
+    ),
+)
+
 
 def rewrite(db: psycopg.Connection[Any], old: str, new: str) -> None:
-    """Replace a piece of text in every function that has it."""
+    """Replace a piece of text in every function that has it.
+
+    The search is in the source that the server keeps, so a change of the engine that takes the text
+    away is told, and does not make a twin that is not sabotaged.
+    """
     found = [row[0] for row in db.execute(FUNCTIONS, (old,))]
     if not found:
         raise LookupError(f"no function has {old!r}: the sabotage has lost its place")

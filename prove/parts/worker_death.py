@@ -12,6 +12,7 @@ import psycopg
 from prove.actors.names import FIFO
 from prove.ledger import Step
 from prove.model import Outcome, Part
+from prove.sabotage import NO_TOKEN_CHECK, rewrite
 from prove.servers import mortal
 from prove.stage import staged
 
@@ -24,13 +25,6 @@ WORKERS = 4
 CLAIM = 1
 # Long enough at work that what a lingerer held is in other hands when it goes on.
 WORK = ("--fifo", "--pause", "0.8", "--claim", "3", "--concurrency", "50")
-# The token of whoever asks becomes that of whoever holds the message.
-TOKEN_CHECK = "begin\n    while v_rest <> '{}' loop"
-NO_TOKEN_CHECK = (
-    "begin\n    p_token := coalesce((select c.token from penstock_data.claims c where "
-    "c.queue_id = p_queue_id and c.message_ids && p_ids limit 1), p_token);\n"
-    "    while v_rest <> '{}' loop"
-)
 
 
 def play(take: Take) -> Outcome:
@@ -38,7 +32,8 @@ def play(take: Take) -> Outcome:
     stale = take.size(full=1000, quick=40, twin=200)
     with mortal() as server:
         if take.sabotaged:
-            _without_token_check(server.dsn())
+            with psycopg.connect(server.dsn(), autocommit=True) as db:
+                rewrite(db, *NO_TOKEN_CHECK)
         with staged(server.dsn(), take.folder, fifo=True) as stage:
             publishers = stage.publishers(2, "--lanes", "2", "--batch", "4", "--pause", "0.1")
             workers = stage.workers(WORKERS, *WORK)
@@ -122,16 +117,6 @@ def _await_holding(stage: Stage, lingerers: list[Actor]) -> None:
         return all(last.get(name) is Step.HOLDING for name in names)
 
     stage.until(holding, "nobody lingers: see linger.log")
-
-
-def _without_token_check(dsn: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as db:
-        row = db.execute(
-            "select pg_get_functiondef('penstock_data.unclaim'::regproc::oid)"
-        ).fetchone()
-        assert row is not None
-        assert row[0].count(TOKEN_CHECK) == 1, "unclaim() has changed: bring the sabotage along"
-        db.execute(row[0].replace(TOKEN_CHECK, NO_TOKEN_CHECK).encode())
 
 
 PART = Part(

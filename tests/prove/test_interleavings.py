@@ -9,7 +9,7 @@ import pytest
 from prove.interleavings.anomalies import ANOMALIES
 from prove.interleavings.schedule import orders
 from prove.interleavings.search import search
-from prove.sabotage import NO_LOCK, NO_TURNS, rewrite
+from prove.sabotage import NO_LOCK, NO_TOKEN_CHECK, NO_TURNS, rewrite
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,3 +39,9 @@ def test_an_engine_that_is_broken_is_caught(
 ) -> None:
     rewrite(db, *sabotage)
     assert any(search(anomaly, db, (connect(), connect())).found for anomaly in ANOMALIES)
+
+
+def test_sabotage_of_the_worker_death_part_still_has_its_place(db: psycopg.Connection[Any]) -> None:
+    rewrite(db, *NO_TOKEN_CHECK)
+    with pytest.raises(LookupError):
+        rewrite(db, "no function has this", "")
