@@ -53,7 +53,7 @@ def _contests(arguments: argparse.Namespace, scratch: Path) -> list[Contest]:
         if "latency" in wanted:
             found.append(streams.stream_latency(here, seconds, arguments.per_second))
         if "queue" in wanted:
-            found.append(queue.queue_beside_a_stream(here, seconds))
+            found += queue.queue_beside_a_stream(here, seconds, rounds)
     return found
 
 

@@ -29,7 +29,7 @@ def stream_to_parquet(place: Place, messages: int, rounds: int) -> Contest:
     chunk = max(messages // 10, 10_000)
     contest = Contest("stream backlog to Parquet", messages)
     ways = {
-        OURS: lambda: our_stream(place, available_now=True, limit=chunk).awaitTermination(),
+        OURS: lambda: our_stream(place, limit=chunk).awaitTermination(),
         JDBC: lambda: _hand_made(place, chunk).drain(messages),
     }
     return play(place, contest, ways, rounds, lambda: clear(place))
@@ -42,7 +42,7 @@ def stream_latency(place: Place, seconds: float, per_second: int) -> Contest:
         place.fresh()
         clear(place)
         query = (
-            our_stream(place, available_now=False, limit=100_000)
+            our_stream(place, limit=100_000, every="0 seconds")
             if name == OURS
             else _hand_made(place, 100_000).start()
         )
@@ -60,7 +60,8 @@ def stream_latency(place: Place, seconds: float, per_second: int) -> Contest:
     return contest
 
 
-def our_stream(place: Place, *, available_now: bool, limit: int) -> Any:
+def our_stream(place: Place, *, limit: int, every: str | None = None) -> Any:
+    """The topic into Parquet: up to its present end, or on and on with a batch every so often."""
     frame = (
         place.spark.readStream.format("penstock")
         .options(url=place.url, subscribe=TOPIC, startingOffsets="earliest", group="bench")
@@ -74,7 +75,9 @@ def our_stream(place: Place, *, available_now: bool, limit: int) -> Any:
 
     writer = frame.writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", str(place.scratch / "checkpoint"))
-    return (writer.trigger(availableNow=True) if available_now else writer).start()
+    if every is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=every).start()
 
 
 @dataclass(slots=True)
