@@ -105,6 +105,7 @@ begin;
 \ir functions/message/ack.sql
 \ir functions/message/nack.sql
 \ir functions/message/release.sql
+\ir functions/message/suspect_messages.sql
 \ir functions/message/extend.sql
 \ir functions/message/browse_messages.sql
 \ir functions/message/find_messages.sql

@@ -29,7 +29,7 @@ declare
         "penstock_consumer": ["consume_message", "consume_messages_batch", "ack_message", "ack_messages", "nack_message",
             "nack_messages", "fail_messages", "bury_message", "release_message", "release_messages", "extend_message_vt",
             "batch_extend_message_vt", "extend_queue_keep_alive", "get_next_visible_time", "message_state", "browse_messages",
-            "find_messages", "inspect_message", "start_waiting", "queue_channel", "read_window", "commit_window", "maintain", "readable_topics", "readable_queues",
+            "find_messages", "inspect_message", "suspect_messages", "start_waiting", "queue_channel", "read_window", "commit_window", "maintain", "readable_topics", "readable_queues",
             "log_offset", "next_offset", "split_log", "next_receipts", "split_receipts", "check_kept", "open_stream", "commit_stream",
             "wait_for_log"],
         "penstock_monitor": ["list_topics", "list_queues", "list_readers", "list_streams", "queue_contents", "get_queue_statistics", "message_state", "health",

@@ -1,4 +1,4 @@
-"""Workers that some messages kill: one message at a time, and no chance to say goodbye.
+"""Workers that some messages kill, with whatever else they hold and no chance to say goodbye.
 
 The actor itself is their supervisor, and starts another for each that dies.
 """
@@ -39,8 +39,7 @@ async def _fall(options: argparse.Namespace, ledger: Ledger) -> None:
     worker = penstock.Worker(penstock.connect(options.dsn))
     claim = timedelta(seconds=options.claim)
 
-    # What merely waits in a worker that dies has used an attempt as well, so nothing waits.
-    @worker.handler(QUEUE, concurrency=1, batch_size=1, prefetch=0, claim_for=claim)
+    @worker.handler(QUEUE, claim_for=claim)
     async def handle(message: penstock.Message[Any]) -> None:
         number = number_of(message.payload)
         ledger.note(Step.DELIVERED, number, message.id, message.attempt, QUEUE)

@@ -99,8 +99,8 @@ PART = Part(
     name="poison",
     promise="A message that kills its worker is dead after exactly as many attempts as the queue "
     "allows, and takes no other message with it.",
-    how="50 messages among 500 others kill the process that handles them (SIGKILL); workers take "
-    "one message at a time (`batch_size=1, prefetch=0`), the queue allows 3 attempts.",
+    how="50 messages among 500 others kill the process that handles them (SIGKILL), and with "
+    "it whatever else that worker has claimed; the queue allows 3 attempts.",
     sabotage="the queue sets no limit",
     breaks=frozenset({"outlived its attempts"}),
     play=play,

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
 ACTORS = 4
 PUBLISH = ("--lanes", "2", "--batch", "100", "--pause", "0.05", "--rate", "100")
-# Commits that do not wait for the log, which is written out every ten seconds at the latest.
-CARELESS = {"synchronous_commit": "off", "wal_writer_delay": "10s"}
+# Commits that do not wait for the log, which nobody writes out before ten seconds have passed.
+CARELESS = {
+    "synchronous_commit": "off",
+    "wal_writer_delay": "10s",
+    "wal_writer_flush_after": "1GB",
+    "wal_buffers": "64MB",
+}
 
 
 def play(take: Take) -> Outcome:

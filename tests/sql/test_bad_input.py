@@ -39,6 +39,7 @@ QUEUE_CALLS: dict[str, tuple[Any, ...]] = {
     "message_state": (1,),
     "browse_messages": (),
     "key_counts": (),
+    "suspect_messages": ("me",),
     "start_waiting": (),
     "grant_queue": ("penstock_consumer",),
     "revoke_queue": ("penstock_consumer",),

@@ -53,6 +53,7 @@ CONSUMER = {
     "browse_messages",
     "find_messages",
     "inspect_message",
+    "suspect_messages",
     "start_waiting",
     "queue_channel",
     "read_window",
@@ -398,6 +399,7 @@ CONSUMING: list[tuple[Any, ...]] = [
     ("browse_messages", "q"),
     ("message_state", "q", 1),
     ("get_next_visible_time", "q"),
+    ("suspect_messages", "q", "me"),
     ("start_waiting", "q"),
 ]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from contextlib import ExitStack
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -26,6 +28,7 @@ _BATCH = {"adbc.postgresql.batch_size_hint_bytes": str(1 << 20)}
 def run(info: str, task: Task, wanted: StructType) -> Iterator[pa.RecordBatch]:
     """The rows of a task, batch by batch, with the very schema that Spark expects."""
     schema = arrow_schema(wanted)
+    _settle()
     with (
         bulk(info) as conn,
         conn.cursor(adbc_stmt_kwargs=_BATCH) as cursor,
@@ -38,6 +41,15 @@ def run(info: str, task: Task, wanted: StructType) -> Iterator[pa.RecordBatch]:
         if task.check is not None:
             cursor.execute(_CHECK_KEPT, list(task.check))
             cursor.fetchall()
+
+
+@cache
+def _settle() -> None:
+    """Once in a process: leave the modules that it has by now out of what is garbage-collected.
+
+    Spark's workers collect after every task, and would look at all of pyspark each time.
+    """
+    gc.freeze()
 
 
 class _Lookups:

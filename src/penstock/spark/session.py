@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
-from penstock.spark import java
+from penstock.spark import java, pythons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,25 +37,25 @@ def session(
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - JAVA_HOME comes first
 
+    local = remote is None and (master or "local").startswith("local")
     builder = SparkSession.builder.appName(name)
     if remote is not None:
         builder = builder.remote(remote)
     else:
-        prepare()
+        prepare(local=local)
         builder = builder.master(master or "local[*]")
-    local = remote is None and (master or "local").startswith("local")
     for key, value in {**(_EMBEDDED if local else {}), **(settings or {})}.items():
         builder = builder.config(key, value)
     made: SparkSession = builder.getOrCreate()
     return made
 
 
-def prepare() -> None:
+def prepare(*, local: bool = False) -> None:
     """What must be settled before Java starts: which Java, which Python, how the two talk."""
     found = java.home()
     if found is not None:
         os.environ["JAVA_HOME"] = str(found)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    pythons.choose(local=local)
     # Rows through a Unix socket instead of TCP: a sixth more of them.
     os.environ.setdefault("PYSPARK_UDS_MODE", "true")
     # Arrow in Java checks every value against the bounds of its buffer unless it is told not to.

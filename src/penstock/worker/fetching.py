@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.client import calls
 from penstock.client.consuming import LONGEST_REGISTERED, Mode, Stragglers, registration
@@ -17,12 +17,20 @@ from penstock.worker.rhythm import Load, error_pause, idle_pause, wanted
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from penstock.models import ClaimedMessage
+    from penstock.models import ClaimedMessage, MessageId
     from penstock.worker.handlers import Handler
 
 # After a look in vain that something should have been found in: a lock, or a key that is busy.
 _BLOCKED_PAUSE_SECONDS = 0.02
 _MANY_LOOKS = 60
+
+
+class Found(NamedTuple):
+    """What a claim brought."""
+
+    messages: list[ClaimedMessage]
+    suspects: list[MessageId]
+    """Those of which the consumer before may have died."""
 
 
 class Fetcher:
@@ -35,7 +43,7 @@ class Fetcher:
         token: str,
         *,
         load: Callable[[], Load],
-        deliver: Callable[[list[ClaimedMessage], float], None],
+        deliver: Callable[[list[ClaimedMessage], float, list[MessageId]], None],
         failed: Callable[[Exception], None],
     ) -> None:
         self._handler = handler
@@ -51,7 +59,9 @@ class Fetcher:
         self._idle_looks = 0
         self._stragglers = Stragglers()
         self._failures = 0
-        self._claiming: asyncio.Future[list[ClaimedMessage]] | None = None
+        self._claiming: asyncio.Future[Found] | None = None
+        self.looking = False
+        """A claim is under way, or about to be."""
         self.trouble: str | None = None
 
     def finished(self, *, look_again: bool = False) -> None:
@@ -113,9 +123,13 @@ class Fetcher:
             await self._nudged.wait()
             return
         hears = watch is not None and watch.reach is Reach.HEARING
-        if self._idle_looks and hears:
-            await self._register()
-        found = await self._claim(count)
+        self.looking = True
+        try:
+            if self._idle_looks and hears:
+                await self._register()
+            found = await self._claim(count)
+        finally:
+            self.looking = False
         if found:
             # Fewer than asked for: the queue is empty now, and the next look registers first.
             self._idle_looks = int(found < count)
@@ -134,10 +148,9 @@ class Fetcher:
             self._stragglers.mark = await self._database.claim(calls.mark())
 
     async def _claim(self, count: int) -> int:
-        call = calls.consume_batch(self._handler.queue, self._token, self._options.claim_for, count)
         # The claim's time runs from the moment at which it was sent, at the earliest.
         sent_at = time.monotonic()
-        self._claiming = asyncio.ensure_future(self._database.claim(call))
+        self._claiming = asyncio.ensure_future(self._find(count))
         try:
             async with asyncio.timeout(self._options.queue_timeout.total_seconds()):
                 # A stopping worker ends this loop, but not a claim that may have found something.
@@ -148,11 +161,23 @@ class Fetcher:
         self._claiming = None
         self._failures, self.trouble = 0, None
         self._hand_over(found, sent_at)
-        return len(found)
+        return len(found.messages)
 
-    def _hand_over(self, found: list[ClaimedMessage], sent_at: float) -> None:
-        if found:
-            self._deliver(found, sent_at + self._options.claim_for.total_seconds())
+    async def _find(self, count: int) -> Found:
+        queue, token = self._handler.queue, self._token
+        call = calls.consume_batch(queue, token, self._options.claim_for, count)
+        messages = await self._database.claim(call)
+        suspects: list[MessageId] = []
+        if any(each.attempt > 1 for each in messages):
+            # Better beside others than not at all.
+            with suppress(PenstockError):
+                suspects = await self._database.claim(calls.suspects(queue, token))
+        return Found(messages, suspects)
+
+    def _hand_over(self, found: Found, sent_at: float) -> None:
+        if found.messages:
+            ends_at = sent_at + self._options.claim_for.total_seconds()
+            self._deliver(found.messages, ends_at, found.suspects)
 
     async def _rest(self, watch: Any, *, hears: bool) -> None:
         """Sleep: until something is due, or a wake-up, or the next look."""

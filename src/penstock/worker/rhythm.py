@@ -30,6 +30,8 @@ class Load:
     waiting: int
     seconds: float | None
     """How long a message takes, on average; None: none has finished yet."""
+    closed: bool = False
+    """Somebody has to be alone in the worker."""
 
 
 def waiting_room(options: Options, seconds: float | None) -> int:
@@ -42,6 +44,8 @@ def waiting_room(options: Options, seconds: float | None) -> int:
 
 def wanted(options: Options, load: Load) -> int:
     """How many messages to claim now; 0: none, until something has finished."""
+    if load.closed:
+        return 0
     waiting_room_now = waiting_room(options, load.seconds)
     begun = load.running + load.waiting
     # A thread that outlived its message holds nothing, but still has its slot.

@@ -19,11 +19,12 @@ from penstock.worker.rhythm import Load
 from penstock.worker.status import Counters, HandlerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from penstock.models import ClaimedMessage, MessageId
     from penstock.worker.acks import Answer
     from penstock.worker.middleware import Middleware
+    from penstock.worker.solitude import Solitude
 
 _HANDLED = (Verdict.ACK, Verdict.SETTLED)
 _FAILED = (Verdict.RETRY, Verdict.BURY)
@@ -33,7 +34,12 @@ class Station:
     """Everything that serves one queue in one worker."""
 
     def __init__(
-        self, handler: Handler, client: Any, layers: Sequence[Middleware], worker_name: str
+        self,
+        handler: Handler,
+        client: Any,
+        layers: Sequence[Middleware],
+        worker_name: str,
+        solitude: Solitude,
     ) -> None:
         self.handler = handler
         self.queue = handler.queue
@@ -41,6 +47,7 @@ class Station:
         self._database = client.database
         # The name tells an operator whose claim it is, the rest makes it nobody else's.
         self.token = f"{worker_name[:80]}:{secrets.token_hex(8)}"
+        self._solitude = solitude
         self._held: dict[MessageId, Held] = {}
         self._changed = asyncio.Event()
         """Something is not held any more."""
@@ -70,6 +77,8 @@ class Station:
             lose=self._lose,
             extended=self._extended,
         )
+        self.patience = handler.options.claim_for.total_seconds()
+        """How long a suspect waits to be alone; then it is tried beside whatever still runs."""
         self._codec = handler.codec
         self.accepting = True
 
@@ -92,7 +101,16 @@ class Station:
     def release_waiting(self) -> None:
         """Give back what has not begun."""
         for held in self.dispatcher.drop_waiting():
+            self.release(held)
+
+    def release(self, held: Held) -> None:
+        """Give back one that has not begun."""
+        if not held.lost:
             self._settle(held, RELEASED)
+
+    def begin(self, held: Held) -> None:
+        """Give one to its handler."""
+        self.dispatcher.take([held])
 
     def release_running(self) -> list[asyncio.Task[None]]:
         """Cancel what runs and give it back; a thread can't be cancelled, its message is."""
@@ -107,13 +125,34 @@ class Station:
             self._changed.clear()
             await self._changed.wait()
 
+    def empty(self, *, but: Held) -> bool:
+        """Nothing is held or about to be, except perhaps that one."""
+        return not self.fetcher.looking and all(each is but for each in self._held.values())
+
+    async def without(self, held: Held) -> None:
+        """Return when that one is not held any more."""
+        while self._held.get(held.id) is held:
+            self._changed.clear()
+            await self._changed.wait()
+
     # From the fetcher
 
     def _load(self) -> Load:
         running = self.dispatcher
-        return Load(len(self._held), running.running, running.waiting, running.seconds)
+        return Load(
+            len(self._held),
+            running.running,
+            running.waiting,
+            running.seconds,
+            closed=self._solitude.taken,
+        )
 
-    def deliver(self, found: list[ClaimedMessage], ends_at: float) -> None:
+    def deliver(
+        self,
+        found: list[ClaimedMessage],
+        ends_at: float,
+        suspects: Collection[MessageId] = (),
+    ) -> None:
         """Take what was claimed with this station's token; the claim ends then, at the earliest."""
         self.counters.claimed += len(found)
         self.counters.claims += 1
@@ -126,11 +165,19 @@ class Station:
                 # still works on it must not finish what is now handed out anew.
                 self._lose(before)
             self._held[held.id] = held
-        if self.accepting:
-            self.dispatcher.take(batch)
-        else:
-            for held in batch:
-                self._settle(held, RELEASED)
+        self._admit(batch, suspects)
+
+    def _admit(self, batch: list[Held], suspects: Collection[MessageId]) -> None:
+        """Begin with them, unless somebody has to be alone; the others come again."""
+        if self.accepting and not self._solitude.taken:
+            suspect = next((held for held in batch if held.id in suspects), None)
+            if suspect is None:
+                self.dispatcher.take(batch)
+                return
+            self._solitude.ask(self, suspect)
+            batch.remove(suspect)
+        for held in batch:
+            self.release(held)
 
     def _failed(self, problem: Exception) -> None:
         emit(Event(Name.CALL_FAILED, queue=self.queue, error_kind=type(problem).__name__))

@@ -20,6 +20,7 @@ from penstock.worker.handlers import Handler
 from penstock.worker.opening import opened
 from penstock.worker.options import HandlerOptions, options_from
 from penstock.worker.schedules import Missed, Schedule, schedule_named
+from penstock.worker.solitude import Solitude
 from penstock.worker.station import Station
 from penstock.worker.status import State, WorkerStatus
 from penstock.worker.timetable import timetable
@@ -59,6 +60,7 @@ class Worker:
         self._handlers: dict[str, Handler] = {}
         self._schedules: dict[str, Schedule] = {}
         self._stations: list[Station] = []
+        self._solitude = Solitude()
         self._clockwork: Clockwork | None = None
         self._state = State.NEW
         self._stop_asked = asyncio.Event()
@@ -131,7 +133,7 @@ class Worker:
     def stations(self) -> list[Station]:
         """Handlers at work, and nothing that brings them messages: for its own loop and tests'."""
         return [
-            Station(handler, self.client, self._layers, self.name)
+            Station(handler, self.client, self._layers, self.name, self._solitude)
             for handler in self._handlers.values()
         ]
 
@@ -212,7 +214,11 @@ class Worker:
             task.result()
 
     def _chores(self) -> list[asyncio.Task[None]]:
-        chores = [asyncio.create_task(keep_up(self.client.database), name="penstock upkeep")]
+        alone = self._solitude.run(self._stations)
+        chores = [
+            asyncio.create_task(keep_up(self.client.database), name="penstock upkeep"),
+            asyncio.create_task(alone, name="penstock solitude"),
+        ]
         if self._schedules:
             self._clockwork = timetable(self.client.database, self._schedules.values())
             chores.append(asyncio.create_task(self._clockwork.run(), name="penstock schedules"))

@@ -39,6 +39,7 @@ from penstock.client.calls.messages import (
     nack_many,
     release,
     release_many,
+    suspects,
 )
 from penstock.client.calls.publishing import (
     COPY_INTO_STAGE,
@@ -148,4 +149,5 @@ __all__ = [
     "revoke_topic",
     "schema_version",
     "start_waiting",
+    "suspects",
 ]

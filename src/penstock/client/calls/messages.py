@@ -46,6 +46,11 @@ def consume_batch(
     )
 
 
+def suspects(queue: str, token: str) -> Call[list[MessageId]]:
+    """Of what the token holds: on its last attempt, after one that ended without an answer."""
+    return Call("select penstock.suspect_messages(%s, %s)", (queue, token), column(MessageId))
+
+
 def ack(queue: str, message_id: int, token: str) -> Call[bool]:
     sql = "select penstock.ack_message(%s, %s::bigint, %s)"
     # An ack whose answer was lost may have been done: then the token holds nothing any more.
