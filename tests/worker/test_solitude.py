@@ -90,7 +90,9 @@ async def test_nothing_else_is_claimed_by_the_process_meanwhile(mq: Client, db: 
         await until(lambda: states(db, "risky")["done"] == 2)
 
 
-async def test_a_handler_that_runs_on_and_on_does_not_keep_a_suspect_waiting_for_ever(mq: Client, db: Db):
+async def test_a_handler_that_runs_on_and_on_does_not_keep_a_suspect_waiting_for_ever(
+    mq: Client, db: Db
+):
     worker, go_on, seen = Worker(mq), asyncio.Event(), list[Any]()
 
     # Longer than the clock is set forward.
