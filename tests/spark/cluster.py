@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -32,8 +33,35 @@ def environment() -> dict[str, str]:
         **more,
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": os.environ.get("PENSTOCK_TEST_PYTHON", sys.executable),
     }
+
+
+def without_the_package(folder: Path) -> Path:
+    """A Python like this one, in which Penstock is not installed."""
+    (folder / "sitecustomize.py").write_text(HIDING)
+    script = folder / "python"
+    script.write_text(
+        f"#!/bin/sh\nexport PYTHONPATH={shlex.quote(str(folder))}:$PYTHONPATH\n"
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    script.chmod(0o700)
+    return script
+
+
+HIDING = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("penstock", "pyspark_penstock"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hidden())
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "penstock" else real(name, *more)
+"""
 
 
 def free_port() -> int:

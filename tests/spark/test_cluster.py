@@ -5,10 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.cluster import connect_server, environment, standalone
+from tests.spark.cluster import connect_server, environment, standalone, without_the_package
+from tests.sql.test_streams import publish
+
+if TYPE_CHECKING:
+    from tests.fixtures.databases import Database
 
 HERE = Path(__file__).parent
 SMOKE = ["test_smoke.py"]
@@ -57,3 +62,47 @@ def test_suites_on_a_cluster(tmp_path: Path) -> None:
 def test_suites_through_connect(tmp_path: Path) -> None:
     with connect_server(tmp_path) as remote:
         run(SUITES, "--spark-remote", remote)
+
+
+TRAVELLER = """
+import sys
+from penstock.spark import attach, session
+
+remote, url = sys.argv[1:]
+spark = session(remote=remote)
+reader = spark.read.format("penstock").options(url=url, subscribe="orders")
+try:
+    reader.load().count()
+    print("it was there already")
+except Exception as problem:
+    print("DATA_SOURCE_NOT_FOUND" in str(problem))
+attach(spark)
+frame = reader.load()
+print(frame.count())
+writer = frame.select("value").write.format("penstock").options(url=url, topic="copies")
+writer.mode("append").save()
+"""
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(700)
+def test_code_travels_to_a_server_and_executors_that_have_not_got_the_package(
+    database: Database, db: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("orders", "copies"):
+        db.execute("select penstock.create_topic(%s)", (name,))
+    publish(db, "orders", 1, 2, 3)
+    monkeypatch.setenv("PENSTOCK_TEST_PYTHON", str(without_the_package(tmp_path)))
+    with standalone(tmp_path) as master, connect_server(tmp_path, master) as remote:
+        done = subprocess.run(
+            [sys.executable, "-c", TRAVELLER, remote, database.tcp_dsn],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.stdout.split("\n")[:2] == ["True", "3"], done.stderr[:6000]
+    copied = db.execute(
+        "select payload from penstock.messages where topic_id = "
+        "(select id from penstock.topics where name = 'copies') order by 1"
+    ).fetchall()
+    assert copied == [(1,), (2,), (3,)]

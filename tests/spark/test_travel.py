@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource
 
 from penstock.spark.travel import travelling_source
+from tests.spark.cluster import HIDING
 from tests.sql.test_streams import publish
 
 if TYPE_CHECKING:
@@ -20,17 +21,8 @@ if TYPE_CHECKING:
 
 # A machine without the package, one question to a process as Spark asks them.
 ELSEWHERE = """
-import pickle, sys
-
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("penstock", "pyspark_penstock"):
-            raise ModuleNotFoundError(name)
-
-sys.meta_path.insert(0, Hidden())
-import importlib.util
-real = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "penstock" else real(name, *more)
+import pickle
+{hiding}
 from pyspark import cloudpickle
 
 given = [pickle.loads(each) for each in pickle.load(sys.stdin.buffer)]
@@ -40,7 +32,7 @@ sys.stdout.buffer.write(pickle.dumps([cloudpickle.dumps(each) for each in answer
 
 
 def ask(question: str, **given: bytes) -> list[bytes]:
-    program = ELSEWHERE.format(names=", ".join(given), question=question)
+    program = ELSEWHERE.format(hiding=HIDING, names=", ".join(given), question=question)
     done = subprocess.run(
         [sys.executable, "-c", program],
         input=pickle.dumps(list(given.values())),
