@@ -18,7 +18,7 @@ GENERATORS := tools/spark_reference.py tools/pipeline_reference.py tools/sql_ref
 CHECKED    := $(wildcard src bench prove tests tools examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types imports generated docs pytest prove bench format clean
+.PHONY: help venv demo test lint types imports generated docs pytest prove long-tests bench format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ prove: $(ATTACK)  ## faults survived, counted, each with a sabotaged twin (PART=
 	@sh tools/debian_packages.sh --prove
 	@$(BIN)/python -m prove $(if $(PART),--part $(PART)) $(if $(SEED),--seed $(SEED)) $(PROVE)
 	@$(BIN)/python tools/proof_page.py
+
+long-tests: $(READY)  ## tests that take too long for every change, and every planted mutation
+	@$(BIN)/python -m pytest -q -m prove --timeout 3600
+	@$(BIN)/python tools/mutations.py
 
 bench: $(BENCH)  ## Penstock and its peers in one run: a table, a plot, JSON
 	@$(BIN)/python -m bench

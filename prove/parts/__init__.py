@@ -20,7 +20,6 @@ from prove.parts import (
     soak,
     spark,
     standbys,
-    suites,
     upgrade,
     worker_death,
 )
@@ -46,8 +45,6 @@ _ORDER = (
     interleavings.PART,
     *attacks.PARTS,
     soak.PART,
-    suites.TESTS,
-    suites.MUTATIONS,
 )
 
 PARTS: dict[str, Part] = {part.name: part for part in _ORDER}

@@ -1,4 +1,4 @@
-"""The planted mutations keep up with the engine; `make prove` shows that each is caught."""
+"""The planted mutations keep up with the engine; `make long-tests` shows that each is caught."""
 
 from __future__ import annotations
 
