@@ -1,8 +1,8 @@
 """Exactly once, by count: drivers and executors killed, tasks failing, publishers out of order.
 
 Failing tasks, lost commit-log entries and unruly publishers run with every change, here and in
-test_streams.py and test_stream_reader.py; `make long-tests` kills drivers and executors, twenty times
-each.  The sabotaged twins show that the count would notice.
+test_streams.py and test_stream_reader.py; `make long-tests` kills drivers and executors, twenty
+times each.  The sabotaged twins show that the count would notice.
 """
 
 from __future__ import annotations

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# When a stream is stopped in the middle of foreachBatch, Spark looks at the error's text with a
+# pattern that calls itself for every character; with Java's usual stack that ends in an overflow.
+STACK = "-Xss8m"
 _EMBEDDED = {
+    "spark.driver.extraJavaOptions": STACK,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",

@@ -16,11 +16,12 @@ import platformdirs
 from penstock.cli.demo.audit import Finding
 from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import Script
+from penstock.spark.session import STACK
 
 MISSING = "pip install 'penstock[spark]' adds a last act: an archive and a report"
 # A run of seconds is over before what Java's compilers do at length pays.
 _SHORT = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"{STACK} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "2",
