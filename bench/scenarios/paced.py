@@ -95,7 +95,7 @@ class Paced:
         arena.meter.say(f"{lane.contestant.name}: {arena.sizes.pace} messages a second")
         work.settle_in(lane, arena.sizes)
         with disturbances.held_snapshot(lane.dsn):
-            session = lane.contestant.open(lane.dsn, lane.case.queues)
+            session = lane.contestant.open(lane.dsn, lane.case)
             try:
                 _warm_up(lane, session, arena.sizes.warm_up_calls)
                 result = self._measure(lane, session, arena)

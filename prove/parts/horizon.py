@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from bench.disturbances import held_snapshot, open_writer
+from bench.model import Case
 from bench.peers import penstock_sql, textbook
 from penstock.testing import server as servers
 from prove.model import Outcome, Part
@@ -36,13 +37,13 @@ SETTINGS = {"autovacuum": "on", "autovacuum_naptime": "5s", "checkpoint_timeout"
 
 def play(take: Take) -> Outcome:
     fresh_seconds = take.size(full=30, quick=4)
-    held_seconds = take.size(full=420, quick=6, twin=70)
+    held_seconds = take.size(full=450, quick=6, twin=70)
     with mortal(**SETTINGS) as server:
         contestant = textbook.inline() if take.sabotaged else penstock_sql.relaxed()
         if take.sabotaged:
             for file in textbook.inline().files:
                 server.database.psql("-f", str(file))
-        sessions = [contestant.open(server.dsn(), 1) for _ in range(2)]
+        sessions = [contestant.open(server.dsn(), Case("steady")) for _ in range(2)]
         try:
             with Steady(*sessions, rate=RATE) as load:
                 # Plans and caches are made.
