@@ -87,6 +87,10 @@ begin
 
     -- What lapsed took places in the batch: fill them, or a consumer would take the queue for empty.
     if v_lapsed <> '{}' and v_picked.count = p_limit then
+        if not p_queue.direct then
+            -- They had been counted on, so the log may hold messages that go ahead of low priorities.
+            v_pick.position := penstock_data.schedule_log(p_queue, v_pick.position, p_now, cardinality(v_lapsed), null);
+        end if;
         v_more := penstock_data.pick_scheduled(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now, cardinality(v_lapsed));
         v_pick.message_ids := nullif(coalesce(v_pick.message_ids, '{}') || coalesce(v_more.message_ids, '{}'), '{}');
         v_pick.attempts := coalesce(v_pick.attempts, '{}') || coalesce(v_more.attempts, '{}');
