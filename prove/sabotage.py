@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 FUNCTIONS = """
     select pg_get_functiondef(p.oid)
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-    where n.nspname in ('penstock', 'penstock_data') and p.prokind = 'f'
+    where n.nspname in ('penstock', 'penstock_data', 'pgqs', 'pgqs_data') and p.prokind = 'f'
       and strpos(p.prosrc, %s) > 0
 """
 
@@ -31,6 +31,12 @@ NO_TOKEN_CHECK = (
         "c.queue_id = p_queue_id and c.message_ids && p_ids limit 1), p_token);\n"
         "    while v_count > 0 loop"
     ),
+)
+
+#: A FIFO queue lets whoever held a message delete it, as a standard queue does.
+LATE_DELETES = (
+    "if not p_queue.fifo then\n        perform penstock_data.finish_message",
+    "if true then\n        perform penstock_data.finish_message",
 )
 
 

@@ -12,6 +12,7 @@ from prove.parts import (
     disk_full,
     horizon,
     interleavings,
+    machines,
     mariadb,
     models,
     poison,
@@ -43,6 +44,7 @@ _ORDER = (
     spark.PART,
     models.PART,
     interleavings.PART,
+    machines.PART,
     *attacks.PARTS,
     soak.PART,
 )

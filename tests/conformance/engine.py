@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from psycopg.types.json import Jsonb
 
 from tests.conformance.model import RETRY_BASE, RETRY_CAP, Message, Row, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import psycopg
 
 
@@ -63,8 +66,19 @@ class Engine:
     def _list(self, statement: str, *values: Any) -> list[Any]:
         return [row[0] for row in self.conn.execute(statement, values).fetchall()]
 
+    @contextmanager
+    def transaction(self, *, kept: bool) -> Iterator[Self]:
+        """Steps that are committed together, or undone together."""
+        with self.conn.transaction(force_rollback=not kept):
+            yield self
+
     def clock(self) -> datetime:
         return self._value("select penstock_data.clock()")
+
+    def prepare(self) -> None:
+        """Nobody waits for a lock, and no receipt is forgotten while a machine runs."""
+        self.configure("lock_wait", "1 millisecond")  # a claim that meets another gives up at once
+        self.configure("receipt_retention", "1 day")
 
     def configure(self, setting: str, value: str) -> None:
         self.conn.execute("select penstock.configure(%s, %s)", (setting, value))

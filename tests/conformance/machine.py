@@ -16,14 +16,12 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.conformance.engine import Draft, Engine, seconds
+from tests.conformance.engine import Draft, seconds
 from tests.conformance.model import FOREVER, LATE, Message, Place, Queue, Settings, Span, committed
 from tests.fixtures.clock import advance
 
 if TYPE_CHECKING:
-    import psycopg
-
-    from tests.conformance.engine import Counts, Seen
+    from tests.conformance.engine import Counts, Engine, Seen
 
 _HISTORY = 20  # attempts that a dead letter remembers
 _DEDUPE_WINDOW = timedelta(minutes=5)
@@ -74,12 +72,10 @@ class Writer:
 class QueueMachine(RuleBasedStateMachine):
     """A topic with one queue or two, driven step by step."""
 
-    def __init__(
-        self, ordering: str, main: psycopg.Connection[Any], second: psycopg.Connection[Any]
-    ) -> None:
+    def __init__(self, ordering: str, main: Engine, second: Engine) -> None:
         super().__init__()
         self.ordering = ordering
-        self.engine, self.other = Engine(main), Engine(second)
+        self.engine, self.other = main, second
         self.topic = f"topic {next(_numbers)}"
         self.queues: list[Queue] = []
         self.log: dict[int, Message] = {}
@@ -243,11 +239,11 @@ class QueueMachine(RuleBasedStateMachine):
         """In one transaction; what it publishes itself is not for its own claim."""
         step = self._begin()
         queue = self._free()[which % len(self._free())]
-        with self.engine.conn.transaction(force_rollback=not kept):
-            ids = [self.engine.publish(self.topic, draft) for draft in before]
-            rows = self.engine.claim(queue.name, "own", 30, batch)
-            ids += [self.engine.publish(self.topic, draft) for draft in after]
-            messages = self.engine.stored(ids, step, step)
+        with self.engine.transaction(kept=kept) as inside:
+            ids = [inside.publish(self.topic, draft) for draft in before]
+            rows = inside.claim(queue.name, "own", 30, batch)
+            ids += [inside.publish(self.topic, draft) for draft in after]
+            messages = inside.stored(ids, step, step)
         expected = deepcopy(queue)
         expected.claim(rows, "own", batch, timedelta(seconds=30), self._span())
         if kept:

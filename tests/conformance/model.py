@@ -341,7 +341,8 @@ class Queue:
             or not any(o.message.before(item.message, by_insert=True) for o in waiting)
         ]
 
-    def _check_complete(self, ids: list[int], batch: int, span: Span) -> None:
+    def least(self, batch: int, span: Span) -> int:
+        """How many messages a claim of this size must return."""
         sure = self._sure(span)
         lapsing = sum(
             item.has_lapsed(span.end)
@@ -352,7 +353,11 @@ class Queue:
         if self.direct and self.writer_is_open:
             # A batch may end at the oldest open transaction, but not in nothing.
             least = min(least, 1)
-        overlooked = [item for item in sure if item.message.id not in ids]
+        return least
+
+    def _check_complete(self, ids: list[int], batch: int, span: Span) -> None:
+        least = self.least(batch, span)
+        overlooked = [item for item in self._sure(span) if item.message.id not in ids]
         assert len(ids) >= least, f"got {len(ids)} of {batch}, overlooked {overlooked}"
 
     def _check_order(self, ids: list[int], span: Span) -> None:

@@ -56,8 +56,7 @@ def test_every_message_is_in_one_place_in_thousands_of_examples(
 
 def _run(ordering: str, db: psycopg.Connection[Any], connect: Connect, profile: settings) -> None:
     engine = Engine(db)
-    engine.configure("lock_wait", "1 millisecond")  # a claim that meets another gives up at once
-    engine.configure("receipt_retention", "1 day")
-    second = connect(autocommit=False, statement_timeout="30s")
+    engine.prepare()
+    second = Engine(connect(autocommit=False, statement_timeout="30s"))
     db.execute("set statement_timeout = '30s'")
-    run_state_machine_as_test(lambda: QueueMachine(ordering, db, second), settings=profile)
+    run_state_machine_as_test(lambda: QueueMachine(ordering, engine, second), settings=profile)

@@ -1,0 +1,1 @@
+"""The state machines of the tests, played by the thousand through every door."""

@@ -1,0 +1,80 @@
+"""Playing machines until enough steps were made, and noticing when one disagrees with its model."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.errors import Flaky
+from hypothesis.stateful import run_state_machine_as_test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hypothesis.stateful import RuleBasedStateMachine
+
+    Make = Callable[[], RuleBasedStateMachine]
+
+EXAMPLES = 20
+STEPS = 50
+
+
+class Disagreement(Exception):
+    """A door and its model told different things; the text is the example."""
+
+
+class Exploration:
+    """Rounds of examples, each from a seed of its own, for one kind of machine after the other."""
+
+    def __init__(self, kinds: Iterable[Make], seed: int | str, *, shrink: bool) -> None:
+        self.steps = 0
+        """Rules that were run, and everything compared after each."""
+        self._kinds = [self._counted(each) for each in kinds]
+        self._luck = random.Random(seed)
+        shrinking = [Phase.shrink] if shrink else []
+        self._settings = settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            phases=[Phase.generate, *shrinking],
+            report_multiple_bugs=False,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+
+    def go_on(self, wanted: int) -> None:
+        """Until this many steps were made."""
+        for make in itertools.cycle(self._kinds):
+            if self.steps >= wanted:
+                return
+            hypothesis.seed(self._luck.getrandbits(64))(make)
+            try:
+                run_state_machine_as_test(make, settings=self._settings)
+            # A failure that does not come again is one all the same.
+            except (AssertionError, pytest.fail.Exception, Flaky) as problem:
+                raise Disagreement(_told(problem)) from problem
+
+    def _counted(self, make: Make) -> Make:
+        def made() -> RuleBasedStateMachine:
+            machine = make()
+            check = machine.check_invariants
+            # Everything is compared before the first step, too.
+            self.steps -= 1
+
+            def checked(*arguments: Any) -> None:
+                check(*arguments)
+                self.steps += 1
+
+            machine.check_invariants = checked  # type: ignore[method-assign]
+            return machine
+
+        return made
+
+
+def _told(problem: BaseException) -> str:
+    """What was wrong, and the steps that led there, which hypothesis leaves as notes."""
+    return "\n".join([str(problem), *getattr(problem, "__notes__", ())])

@@ -1,0 +1,50 @@
+"""How each door is sabotaged: one line, which its machine must notice."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from penstock.sync import Message
+from penstock.tasks import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+#: An earlier attempt of the same owner passes for the present one.
+ANY_ATTEMPT = ("and attempts = %(attempt)s", "")
+
+#: Nobody takes back a lease that has ended.
+LEASES_NEVER_END = (
+    "where status = 'leased' and lease_until <= utc_timestamp(6)",
+    "where status = 'forgotten' and lease_until <= utc_timestamp(6)",
+)
+
+
+@contextmanager
+def release_is_counted() -> Iterator[None]:
+    """The client says of a message that is given back that it has failed."""
+
+    def failed(self: Message[Any], *, connection: Any = None) -> bool:
+        return self.nack(timedelta(0), connection=connection)
+
+    with patch.object(Message, "release", failed):
+        yield
+
+
+@contextmanager
+def statements_rewritten(dialect: ModuleType, old: str, new: str) -> Iterator[None]:
+    """Another text in every statement of a task store that has it."""
+
+    def load(package: str, file: str = "statements.sql") -> dict[str, sql.Statement]:
+        found = sql.load(package, file)
+        if not any(old in each.sql for each in found.values()):
+            raise LookupError(f"no statement has {old!r}: the sabotage has lost its place")
+        return {name: replace(each, sql=each.sql.replace(old, new)) for name, each in found.items()}
+
+    with patch.object(dialect, "load", load):
+        yield
