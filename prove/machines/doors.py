@@ -68,7 +68,7 @@ def _sql(sabotaged: bool) -> Iterator[list[Make]]:  # noqa: FBT001
 def _python(sabotaged: bool) -> Iterator[list[Make]]:  # noqa: FBT001
     with mortal(**QUICK) as server, ExitStack() as stack:
         if sabotaged:
-            stack.enter_context(twins.release_is_counted())
+            stack.enter_context(twins.delay_is_forgotten())
         looks = _session(stack, server.dsn())
         Engine(looks).prepare()
         second = _session(stack, server.dsn(), autocommit=False)
@@ -118,7 +118,7 @@ def _sqs(sabotaged: bool) -> Iterator[list[Make]]:  # noqa: FBT001
 
 _ALL = (
     Door("SQL", "any token is taken for the right one", _sql),
-    Door("Python", "a release counts as an attempt", _python),
+    Door("Python", "a nack forgets its delay", _python),
     Door("SQS through boto3", "a FIFO queue lets a receipt delete that is no longer good", _sqs),
     Door("tasks on PostgreSQL", "an earlier attempt of its owner passes", _tasks_on_postgresql),
     Door("tasks on MariaDB", "a lease that ended is never taken back", _tasks_on_mariadb),

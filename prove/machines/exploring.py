@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = 20
 STEPS = 50
+_MACHINES = Path(__file__).resolve().parents[2] / "tests"
+# What a comparison raises that fails; anything else is trouble of another kind.
+_WRONG = (AssertionError, pytest.fail.Exception)
 
 
 class Disagreement(Exception):
@@ -33,6 +38,7 @@ class Exploration:
     def __init__(self, kinds: Iterable[Make], seed: int | str, *, shrink: bool) -> None:
         self.steps = 0
         """Rules that were run, and everything compared after each."""
+        self._wrong: BaseException | None = None
         self._kinds = [self._counted(each) for each in kinds]
         self._luck = random.Random(seed)
         shrinking = [Phase.shrink] if shrink else []
@@ -54,14 +60,16 @@ class Exploration:
             hypothesis.seed(self._luck.getrandbits(64))(make)
             try:
                 run_state_machine_as_test(make, settings=self._settings)
-            # A failure that does not come again is one all the same.
-            except (AssertionError, pytest.fail.Exception, Flaky) as problem:
-                raise Disagreement(_told(problem)) from problem
+            except BaseException as problem:
+                # One that does not come again when hypothesis repeats it is one all the same.
+                if self._wrong is None or isinstance(problem, KeyboardInterrupt):
+                    raise
+                raise Disagreement(_told(self._wrong, problem)) from problem
 
     def _counted(self, make: Make) -> Make:
         def made() -> RuleBasedStateMachine:
             machine = make()
-            check = machine.check_invariants
+            check, end = machine.check_invariants, machine.teardown
             # Everything is compared before the first step, too.
             self.steps -= 1
 
@@ -69,12 +77,23 @@ class Exploration:
                 check(*arguments)
                 self.steps += 1
 
+            def ended() -> None:
+                problem = sys.exception()
+                if isinstance(problem, _WRONG) and self._wrong is None:
+                    self._wrong = problem
+                end()
+
             machine.check_invariants = checked  # type: ignore[method-assign]
+            machine.teardown = ended  # type: ignore[method-assign]
             return machine
 
         return made
 
 
-def _told(problem: BaseException) -> str:
+def _told(wrong: BaseException, raised: BaseException) -> str:
     """What was wrong, and the steps that led there, which hypothesis leaves as notes."""
-    return "\n".join([str(problem), *getattr(problem, "__notes__", ())])
+    frames = traceback.extract_tb(wrong.__traceback__)
+    ours = [each for each in frames if Path(each.filename).is_relative_to(_MACHINES)]
+    place = (ours or frames)[-1]
+    head = f"{place.name}: {place.line}: {wrong}"
+    return "\n".join([head, *getattr(raised, "__notes__", ())])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -26,13 +25,16 @@ LEASES_NEVER_END = (
 
 
 @contextmanager
-def release_is_counted() -> Iterator[None]:
-    """The client says of a message that is given back that it has failed."""
+def delay_is_forgotten() -> Iterator[None]:
+    """The client does not pass on for how long a failed message is to wait."""
+    honest = Message.nack
 
-    def failed(self: Message[Any], *, connection: Any = None) -> bool:
-        return self.nack(timedelta(0), connection=connection)
+    def nack(
+        self: Message[Any], _delay: Any = None, error: Any = None, *, connection: Any = None
+    ) -> bool:
+        return honest(self, None, error, connection=connection)
 
-    with patch.object(Message, "release", failed):
+    with patch.object(Message, "nack", nack):
         yield
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 STEPS = 20_000
 #: A twin that is not noticed within these gets away.
-TWIN_STEPS = 4_000
+TWIN_STEPS = 8_000
 
 
 def play(take: Take) -> Outcome:

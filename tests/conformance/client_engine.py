@@ -41,6 +41,7 @@ class ClientEngine(Engine):
         self.client = client
         self.held: Held = {} if held is None else held
         self._connection = conn if inside else None
+        self._turn = False
 
     def inside(self, conn: psycopg.Connection[Any]) -> ClientEngine:
         """The same client, in the transaction of that session."""
@@ -134,8 +135,8 @@ class ClientEngine(Engine):
             known,
         )
 
-    # Claiming, and what becomes of a claim.  Half of the messages are finished by their own
-    # methods, half by their ids; the client makes other statements of the two.
+    # Claiming, and what becomes of a claim: in turns by a message's own method and by its id, of
+    # which the client makes different statements.
 
     def claim(self, queue: str, token: str, seconds: int, batch: int) -> list[Row]:
         lease = timedelta(seconds=seconds)
@@ -153,7 +154,8 @@ class ClientEngine(Engine):
         self.held |= {(each.queue, each.id, each.token): each for each in messages}
 
     def _message(self, queue: str, message_id: int, token: str) -> Message[Any] | None:
-        return self.held.get((queue, message_id, token)) if message_id % 2 else None
+        self._turn = not self._turn
+        return self.held.get((queue, message_id, token)) if self._turn else None
 
     def ack(self, queue: str, message_id: int, token: str) -> bool:
         if message := self._message(queue, message_id, token):

@@ -31,8 +31,8 @@ def test_client_does_what_the_model_does(
         run_state_machine_as_test(
             lambda: ClientMachine(ordering, client, db, second),
             settings=settings(
-                max_examples=8,
-                stateful_step_count=40,
+                max_examples=6,
+                stateful_step_count=30,
                 derandomize=True,
                 deadline=None,
                 database=None,

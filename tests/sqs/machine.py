@@ -188,6 +188,12 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(ClientError):
                 self._hide(handle, seconds)
 
+    @rule(held=handles)
+    def give_back_and_delete(self, held: tuple[str, str]) -> None:
+        """As somebody who has not understood that it is no longer his."""
+        self.change_visibility(held, 0)
+        self.delete(held)
+
     def _may_hold_again(self, name: str, handle: str, seconds: int) -> bool:
         """In a standard queue: whoever had a message last, while nobody else has it."""
         known = self.model.messages.get(name)
@@ -205,6 +211,7 @@ class Machine(RuleBasedStateMachine):
         self.db.execute("select penstock.advance_clock(make_interval(secs => %s))", (seconds,))
         self.model.now += seconds
 
+    @precondition(lambda self: len(self.model.messages) > 6)
     @rule()
     def purge(self) -> None:
         self.sqs.purge_queue(QueueUrl=self.url)
