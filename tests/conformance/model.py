@@ -365,8 +365,13 @@ class Queue:
         taken = [self.items[each] for each in ids]
         left = [item for item in self._sure(span) if item.message.id not in ids]
         if self.settings.ordering == "fifo":
-            # Only heads that the queue has read are known to it.
-            left = [item for item in left if item.state == "scheduled"]
+            # Only heads that the queue has read are known to it; a lane that gave one is locked.
+            lanes = {item.message.key or "" for item in taken}
+            left = [
+                item
+                for item in left
+                if item.state == "scheduled" and (item.message.key or "") not in lanes
+            ]
         priorities = [item.message.priority for item in taken]
         assert priorities == sorted(priorities, reverse=True), f"claimed in the order {priorities}"
         highest = max((item.message.priority for item in left), default=None)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.concurrency.sessions import in_background
 from tests.fixtures import clock
+from tests.sqs_sql.caller import Sqs
 
 if TYPE_CHECKING:
-    from tests.sqs_sql.caller import Sqs
+    from tests.fixtures.databases import Connect
 
 NONSENSE = ["x", "?", "AAAA", base64.b64encode(b"penstock:1:2:3:4").decode(), "a" * 2000]
 
@@ -258,3 +260,18 @@ def test_a_handle_that_is_two_receives_old_cannot_hide_what_is_visible(q: Sqs) -
     )
 
     assert refusal.code == "AWS.SimpleQueueService.MessageNotInflight"
+
+
+def test_an_old_handle_hides_what_is_being_taken_back(q: Sqs, connect: Connect) -> None:
+    """Housekeeping, or another receive, ends the claim at this very moment."""
+    q.send()
+    (message,) = q.receive()
+    clock.advance(q.db, 31)
+    keeper, late = connect(autocommit=False), connect()
+    keeper.execute("select * from penstock.maintain()")
+
+    waiting = in_background(q.db, late, lambda: Sqs(late).hide(message, 60))
+    keeper.commit()
+    waiting.result()
+
+    assert q.counts() == (0, 1, 0)

@@ -27,7 +27,7 @@ end
 $$;
 
 -- Returns 'changed', 'beyond' (twelve hours), 'visible' (in the queue again, and not by the end of this very claim) or
--- 'gone'.  In a standard queue an old handle still works.
+-- 'gone'.  In a standard queue an old handle still works.  Locks: the message's claim.
 create or replace function pgqs_data.set_visibility(p_queue pgqs_data.queue, p_id bigint, p_attempt int, p_token text, p_seconds int) returns text
 language plpgsql as $$
 declare
@@ -37,12 +37,19 @@ begin
     if v_outcome is not null then
         return v_outcome;
     end if;
-    -- Claims that have ended but were not taken back yet are in the schedule from now on.
-    perform penstock_data.take_back(p_queue.id, '-infinity', penstock_data.clock());
-    select c.token into v_token from penstock_data.claims c where c.queue_id = p_queue.id and p_id = any (c.message_ids) limit 1;
-    if v_token is not null and not p_queue.fifo then
-        return coalesce((select d.outcome from penstock_data.set_deadline(p_queue.id, v_token, array[p_id], p_seconds, interval '12 hours') d), 'gone');
-    elsif v_token is null and penstock_data.whereabouts(p_queue.id, p_id) is null then
+    loop
+        -- Claims that have ended but were not taken back yet are in the schedule from now on.
+        perform penstock_data.take_back(p_queue.id, '-infinity', penstock_data.clock());
+        select c.token into v_token from penstock_data.claims c where c.queue_id = p_queue.id and p_id = any (c.message_ids) limit 1;
+        exit when v_token is null or p_queue.fifo;
+        v_outcome := (select d.outcome from penstock_data.set_deadline(p_queue.id, v_token, array[p_id], p_seconds, interval '12 hours') d);
+        if v_outcome is not null then
+            return v_outcome;
+        end if;
+        -- Somebody else is about to take it back or has just finished it: wait for that, and look again.
+        perform from penstock_data.claims c where c.queue_id = p_queue.id and c.token = v_token and p_id = any (c.message_ids) for update;
+    end loop;
+    if v_token is null and penstock_data.whereabouts(p_queue.id, p_id) is null then
         return 'gone';
     elsif not p_queue.fifo and p_seconds > 0 and penstock_data.reclaim(p_queue.id, p_id, p_attempt, p_token, p_seconds)
           or not p_queue.fifo and p_seconds = 0 and v_token is null then
