@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -108,8 +109,10 @@ def _await_rows(archive: Archive, running: subprocess.Popen[bytes], before: int)
 
 def _kill_workers(running: subprocess.Popen[bytes]) -> None:
     for child in psutil.Process(running.pid).children(recursive=True):
-        if "pyspark" in " ".join(child.cmdline()):
-            child.kill()
+        # Some end by themselves meanwhile.
+        with suppress(psutil.Error):
+            if "pyspark" in " ".join(child.cmdline()):
+                child.kill()
     time.sleep(1)
 
 
