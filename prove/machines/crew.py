@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from prove.model import Take
 
-# A step is a conversation of two processes that take turns, so it keeps one core busy.
-SIDE_BY_SIDE = 2
 _LOOK_SECONDS = 0.1
 
 
@@ -45,14 +43,14 @@ class _Explorer:
 
 
 def explore(take: Take, doors: Iterable[str], steps: int) -> dict[str, Explored]:
-    """Play each door's machines for this many steps, or until they disagree."""
-    waiting, under_way = list(doors), dict[str, _Explorer]()
+    """Play each door's machines for this many steps, or until they disagree; all side by side.
+
+    A step is a conversation in which either side waits for the other, so cores are shared well.
+    """
+    under_way = {door: _start(take, door, steps) for door in doors}
     found: dict[str, Explored] = {}
     try:
-        while waiting or under_way:
-            while waiting and len(under_way) < SIDE_BY_SIDE:
-                door = waiting.pop(0)
-                under_way[door] = _start(take, door, steps)
+        while under_way:
             time.sleep(_LOOK_SECONDS)
             for door in [name for name, each in under_way.items() if _is_over(each)]:
                 found[door] = under_way.pop(door).found()

@@ -35,11 +35,10 @@ class Disagreement(Exception):
 class Exploration:
     """Rounds of examples, each from a seed of its own, for one kind of machine after the other."""
 
-    def __init__(self, kinds: Iterable[Make], seed: int | str, *, shrink: bool) -> None:
+    def __init__(self, seed: int | str, *, shrink: bool) -> None:
         self.steps = 0
         """Rules that were run, and everything compared after each."""
         self._wrong: BaseException | None = None
-        self._kinds = [self._counted(each) for each in kinds]
         self._luck = random.Random(seed)
         shrinking = [Phase.shrink] if shrink else []
         self._settings = settings(
@@ -52,9 +51,9 @@ class Exploration:
             suppress_health_check=list(HealthCheck),
         )
 
-    def go_on(self, wanted: int) -> None:
-        """Until this many steps were made."""
-        for make in itertools.cycle(self._kinds):
+    def go_on(self, kinds: Iterable[Make], wanted: int) -> None:
+        """Until this many steps were made in all, or a little more."""
+        for make in itertools.cycle([self._counted(each) for each in kinds]):
             if self.steps >= wanted:
                 return
             hypothesis.seed(self._luck.getrandbits(64))(make)

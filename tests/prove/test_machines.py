@@ -64,8 +64,8 @@ class Broken(Adder):
 
 def explored(kind: type[Adder], seed: int = 7, wanted: int = 300) -> tuple[Exploration, list[Any]]:
     told: list[Any] = []
-    exploration = Exploration([lambda: kind(told)], seed, shrink=False)
-    exploration.go_on(wanted)
+    exploration = Exploration(seed, shrink=False)
+    exploration.go_on([lambda: kind(told)], wanted)
     return exploration, told
 
 
@@ -83,7 +83,7 @@ def test_seed_can_be_replayed() -> None:
 def test_machines_of_every_kind_are_played() -> None:
     first: list[Any] = []
     second: list[Any] = []
-    Exploration([lambda: Adder(first), lambda: Adder(second)], 7, shrink=False).go_on(1000)
+    Exploration(7, shrink=False).go_on([lambda: Adder(first), lambda: Adder(second)], 1000)
     assert first
     assert second
 
