@@ -89,8 +89,13 @@ async def serve(program: str, dsn: str, jobs: Jobs, stop: asyncio.Event) -> None
     telling = asyncio.create_task(_told(process.stdout, jobs.handled))
     await stop.wait()
     process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), PATIENCE)
+    except TimeoutError:
+        # All that was asked of it is done by now.
+        process.kill()
+        await process.wait()
     await telling
-    await asyncio.wait_for(process.wait(), PATIENCE)
 
 
 async def _told(lines: asyncio.StreamReader, handled: Callable[[int], None]) -> None:

@@ -1,5 +1,7 @@
 // node pg-boss.mjs install|publish|work HOST USER DATABASE QUEUE [CONCURRENCY MILLISECONDS]
 
+import { setTimeout } from 'node:timers/promises'
+
 import PgBoss from 'pg-boss'
 
 import { doer, publishing, released } from './talk.mjs'
@@ -31,4 +33,6 @@ if (role === 'install') {
   await released()
 }
 
-await boss.stop({ graceful: true, wait: true, timeout: 5000 })
+// With several workers it may wait for ever.
+await Promise.race([boss.stop({ graceful: true, wait: true, timeout: 5000 }), setTimeout(6000)])
+process.exit()
