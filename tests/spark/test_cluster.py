@@ -106,3 +106,32 @@ def test_code_travels_to_a_server_and_executors_that_have_not_got_the_package(
         "(select id from penstock.topics where name = 'copies') order by 1"
     ).fetchall()
     assert copied == [(1,), (2,), (3,)]
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(700)
+def test_pipelines_through_connect_work_or_say_why_not(
+    database: Database, db: Any, tmp_path: Path
+) -> None:
+    for name in ("orders", "copies"):
+        db.execute("select penstock.create_topic(%s)", (name,))
+    publish(db, "orders", 1, 2, 2)
+    with connect_server(tmp_path) as remote:
+        lake = str(tmp_path / "lake")
+        refused = pipeline(database, "archive", "orders", "--to", lake, "--remote", remote)
+        assert refused.returncode == 1
+        assert "run it embedded, or on a cluster with --master" in refused.stderr
+        once = ("--once", "--remote", remote, "--state", str(tmp_path / "state"))
+        done = pipeline(database, "dedupe", "orders", "--to", "copies", "--by", "value", *once)
+        assert done.returncode == 0, done.stderr
+    assert db.execute("select count(*) from penstock.log where topic = 'copies'").fetchone() == (2,)
+
+
+def pipeline(database: Database, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "pipeline", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment(), "PENSTOCK_DSN": database.tcp_dsn},
+    )

@@ -33,7 +33,7 @@ def from_orders(jobs: Jobs, **options: Any) -> Any:
 def test_topic_to_topic_exactly_once_over_restarts(jobs: Jobs, db: Any) -> None:
     publish(db, "orders", *range(10))
     query = jobs.copy(from_orders(jobs, maxOffsetsPerTrigger=4), "one", topic="copies")
-    assert [each["numInputRows"] for each in query.recentProgress] == [4, 4, 2]
+    assert [each.numInputRows for each in query.recentProgress] == [4, 4, 2]
     # No commit comes for the last batch of such a run; the group knows all the same.
     assert lag(db, "copy") == 0
     publish(db, "orders", 10, 11)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.errors import InvalidSetting
 from penstock.spark.pipelines.errors import PipelineFailed
 from penstock.spark.pipelines.trouble import told
 
@@ -49,6 +50,11 @@ def each_batch(
     `count`: False where the work counts its rows itself, because it reads them from a cache, of
     which Spark's progress does not tell.
     """
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise InvalidSetting(
+            f"{run.pipeline} works on each batch in this process, and Spark Connect would do that "
+            "on its server: run it embedded, or on a cluster with --master"
+        )
     caught = Caught(work)
     follow(run, frame.writeStream.foreachBatch(caught), lag=lag, caught=caught, count=count)
 
@@ -86,7 +92,8 @@ def follow(
 def _count(run: Run, query: StreamingQuery, counted: int) -> int:
     """Add the batches since the last look; returns the number of the last one counted."""
     for progress in query.recentProgress:
-        batch, rows = int(progress["batchId"]), int(progress["numInputRows"])
+        # Its property: through Connect the entry itself is empty.
+        batch, rows = int(progress["batchId"]), progress.numInputRows
         if batch > counted and rows:
             counted = batch
             run.teller.add(rows)
