@@ -70,7 +70,8 @@ PART = Part(
     how="Every process of the server is killed at once, 100 times, under 4 publishers (single "
     "messages with a key, and batches) and 4 workers on two queues, one of them `fifo`.",
     sabotage="`synchronous_commit = off`",
-    breaks=frozenset({"lost"}),
+    # Of acks that come undone the messages are delivered again, and nothing explains it.
+    breaks=frozenset({"lost", "unexplained"}),
     play=play,
     enough={"server kills": 100, "acked": 100_000},
 )

@@ -78,9 +78,7 @@ def test_history_outlives_its_actors_in_the_order_of_writing(tmp_path: Path) -> 
 
 def test_part_works_at_a_small_size(tmp_path: Path) -> None:
     report = play(PARTS["server-kill"], 7, quick=True, out=tmp_path, say=print)
-    # Two kills are too few to be sure that the twin loses something.
-    assert report.status in ("kept", "twin not caught"), report
-    assert not report.honest.broken
+    assert report.status == "kept", report
     assert report.honest.counts["acked"] > 0
     lines = gzip.decompress((tmp_path / "server-kill.history.jsonl.gz").read_bytes()).splitlines()
     faults = [line for line in map(json.loads, lines) if "fault" in line]
