@@ -19,7 +19,7 @@ from penstock.worker.rhythm import Load
 from penstock.worker.status import Counters, HandlerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from penstock.models import ClaimedMessage, MessageId
     from penstock.worker.acks import Answer
@@ -121,9 +121,7 @@ class Station:
 
     async def settled(self) -> None:
         """Return when nothing is held any more."""
-        while self._held:
-            self._changed.clear()
-            await self._changed.wait()
+        await self._until(lambda: not self._held)
 
     def empty(self, *, but: Held) -> bool:
         """Nothing is held or about to be, except perhaps that one."""
@@ -131,7 +129,10 @@ class Station:
 
     async def without(self, held: Held) -> None:
         """Return when that one is not held any more."""
-        while self._held.get(held.id) is held:
+        await self._until(lambda: self._held.get(held.id) is not held)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             self._changed.clear()
             await self._changed.wait()
 
