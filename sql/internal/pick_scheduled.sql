@@ -88,7 +88,9 @@ begin
     -- What lapsed took places in the batch: fill them, or a consumer would take the queue for empty.
     if v_lapsed <> '{}' and v_picked.count = p_limit then
         if not p_queue.direct then
-            -- They had been counted on, so the log may hold messages that go ahead of low priorities.
+            -- They had been counted on, so the log may hold messages that go ahead of low priorities.  Floors are at p_now
+            -- by now: what is placed from here on is due a moment later, or it would lie below.
+            p_now := p_now + interval '1 microsecond';
             v_pick.position := penstock_data.schedule_log(p_queue, v_pick.position, p_now, cardinality(v_lapsed), null);
         end if;
         v_more := penstock_data.pick_scheduled(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now, cardinality(v_lapsed));

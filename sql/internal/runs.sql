@@ -156,6 +156,7 @@ begin
     )
     select
         (select count(*) from tickets)::int as tickets, (select count(*) from taken)::int as count,
+        (select count(*) from blocked)::int as blocked,
         (select array_agg(t.message_id order by t.nth, t.rank) from taken t) as ids,
         (select array_agg(t.attempt + 1 order by t.nth, t.rank) from taken t) as attempts,
         (select array_agg(t.lane order by t.nth, t.rank) from taken t) as lanes,
@@ -166,6 +167,8 @@ begin
 
     v_pick.position := penstock_data.with_floors(p_position, p_levels, p_now,
         v_found.count = p_limit or v_found.tickets = v_most, v_found.last_priority, v_found.last_visible_at, v_found.last_id);
+    -- The floor is at p_now by now: what becomes due from here on is due a moment later, or it would lie below.
+    p_now := p_now + interval '1 microsecond';
     if v_found.count > 0 then
         perform penstock_data.check_not_moved(p_queue.topic_id, v_found.ids);
         v_lapsed := array(
@@ -185,8 +188,6 @@ begin
             -- Finished here and now, so the receipt has no lanes to learn from.
             insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
             select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
-            -- The floor is at p_now by now: what becomes due here is due a moment later, or it would lie below.
-            p_now := p_now + interval '1 microsecond';
             perform penstock_data.end_runs(p_queue.id, v_lapsed, v_found.lanes, p_now);
         end if;
     end if;
@@ -194,6 +195,11 @@ begin
     -- More tickets than were looked at, or places that lapsed messages took: go on until the batch is full.
     if v_found.tickets > 0 and coalesce(cardinality(v_pick.message_ids), 0) < p_limit
        and (v_found.tickets = v_most or v_lapsed <> '{}') then
+        if v_found.blocked > 0 or v_lapsed <> '{}' then
+            -- They had been counted on, so nobody has looked into the log.
+            v_pick.position := penstock_data.schedule_log(p_queue, v_pick.position, p_now,
+                p_limit - coalesce(cardinality(v_pick.message_ids), 0), null);
+        end if;
         v_more := penstock_data.pick_runs(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now,
             p_limit - coalesce(cardinality(v_pick.message_ids), 0));
         v_pick.message_ids := nullif(coalesce(v_pick.message_ids, '{}') || coalesce(v_more.message_ids, '{}'), '{}');

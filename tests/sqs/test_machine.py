@@ -1,4 +1,4 @@
-"""boto3 against a model of SQS: a few examples for every change, many for `make prove`."""
+"""boto3 against a model of SQS: the same few examples for every change, many new ones for long."""
 
 from __future__ import annotations
 

@@ -62,6 +62,21 @@ def test_a_group_in_flight_gives_nothing_else(q: Sqs) -> None:
     assert bodies(q) == ["other"]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 10])
+def test_messages_behind_one_in_flight_do_not_hide_another_group_in_the_log(
+    q: Sqs, count: int
+) -> None:
+    q.post("g", "1", "2", "3", "4")
+    receive(q, 4)
+    clock.advance(q.db, seconds=31)
+    # The third and fourth are due again, but must wait for the second.
+    assert bodies(q, 2) == ["1", "2"]
+
+    q.post("h", "other")
+
+    assert bodies(q, count) == ["other"]
+
+
 def test_deleting_all_that_is_in_flight_frees_the_group(q: Sqs) -> None:
     q.post("g", "1", "2", "3", "4")
     held = receive(q, 2)
