@@ -24,12 +24,17 @@ if (role === 'install') {
   // A worker rests for half a second, its shortest, between two batches that came quickly; so
   // several of them, and batches large enough that the rest is not what is measured.
   const job = doer(Number(milliseconds))
-  const options = { batchSize: 1000, pollingIntervalSeconds: 0.5 }
-  for (let worker = 0; worker < Math.max(1, Number(concurrency) / 5); worker++) {
-    await boss.work(queue, options, (jobs) =>
-      Promise.all(jobs.map(({ data }) => job(data.n)))
-    )
+  const workers = Math.ceil(Number(concurrency) / 5)
+  const atATime = Math.ceil(Number(concurrency) / workers)
+  const work = (jobs) => {
+    const left = jobs.values()
+    const oneAfterAnother = async () => {
+      for (const { data } of left) await job(data.n)
+    }
+    return Promise.all(Array.from({ length: atATime }, oneAfterAnother))
   }
+  const options = { batchSize: 1000, pollingIntervalSeconds: 0.5 }
+  for (let worker = 0; worker < workers; worker++) await boss.work(queue, options, work)
   await released()
 }
 
