@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.types import BinaryType
 
+from penstock.errors import LogTruncated
 from penstock.spark.source import PenstockDataSource
 from tests.spark.jobs import structure
-from tests.sql.test_streams import offset, publish
+from tests.sql.test_streams import empty_log, offset, publish
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Connect, Database
@@ -119,8 +121,6 @@ def test_topics_times_tenants_and_keys(database: Database, db: Any) -> None:
 
 
 def test_between_two_offsets(database: Database, db: Any) -> None:
-    import json
-
     publish(db, "orders", 1)
     first = json.dumps(offset(db))
     publish(db, "orders", 2)
@@ -130,6 +130,20 @@ def test_between_two_offsets(database: Database, db: Any) -> None:
     assert values(database, path="orders", startingOffsets=first) == [2, 3]
     assert values(database, path="orders", endingOffsets=second) == [1, 2]
     assert values(database, path="orders", startingOffsets='{"orders": 3}') == [3]
+
+
+def test_a_part_of_a_stream_is_read_in_order_and_whole_or_not_at_all(
+    database: Database, db: Any
+) -> None:
+    start = json.dumps(offset(db))
+    publish(db, "orders", *range(50))
+    part = {"path": "orders", "startingOffsets": start, "maxRecordsPerPartition": "7"}
+    assert [int(row["value"]) for row in rows(database, **part)] == list(range(50))
+    empty_log(db)
+    with pytest.raises(LogTruncated):
+        rows(database, **part)
+    assert rows(database, **part, failOnDataLoss="false") == []
+    assert values(database, path="orders") == []
 
 
 def test_chosen_columns_and_a_schema_of_the_users_own(database: Database, db: Any) -> None:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SMOKE = ["test_smoke.py"]
 # What goes through Spark; the rest talks to the database directly and is the same everywhere.
+PIPELINES = [f"../pipelines/test_{name}.py" for name in ("archive", "route", "analyse", "ingest")]
+PIPELINES += [
+    f"../pipelines/test_{name}.py" for name in ("replay", "migrate", "stateful", "batches")
+]
 SUITES = ["test_smoke.py", "test_write.py", "test_batch_read.py", "test_streams.py"]
+
+
+ALL = ("-m", "prove or not prove")
 
 
 def run(files: list[str], *words: str) -> None:
@@ -109,29 +116,67 @@ def test_code_travels_to_a_server_and_executors_that_have_not_got_the_package(
 
 
 @pytest.mark.prove
-@pytest.mark.timeout(700)
-def test_pipelines_through_connect_work_or_say_why_not(
-    database: Database, db: Any, tmp_path: Path
-) -> None:
-    for name in ("orders", "copies"):
-        db.execute("select penstock.create_topic(%s)", (name,))
-    publish(db, "orders", 1, 2, 2)
+@pytest.mark.timeout(1800)
+def test_pipelines_on_a_cluster(tmp_path: Path) -> None:
+    with standalone(tmp_path) as master:
+        run(PIPELINES, "--spark-master", master, *ALL)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+def test_pipelines_through_connect(tmp_path: Path) -> None:
     with connect_server(tmp_path) as remote:
-        lake = str(tmp_path / "lake")
-        refused = pipeline(database, "archive", "orders", "--to", lake, "--remote", remote)
-        assert refused.returncode == 1
-        assert "run it embedded, or on a cluster with --master" in refused.stderr
-        once = ("--once", "--remote", remote, "--state", str(tmp_path / "state"))
-        done = pipeline(database, "dedupe", "orders", "--to", "copies", "--by", "value", *once)
-        assert done.returncode == 0, done.stderr
-    assert db.execute("select count(*) from penstock.log where topic = 'copies'").fetchone() == (2,)
+        run(PIPELINES, "--spark-remote", remote, *ALL)
 
 
-def pipeline(database: Database, *words: str) -> subprocess.CompletedProcess[str]:
+@pytest.mark.prove
+@pytest.mark.timeout(1800)
+def test_pipelines_bring_their_code_to_executors_that_have_not_got_the_package(
+    database: Database, db: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.execute("select penstock.create_topic('orders')")
+    publish(db, "orders", 1, 2, 2)
+    monkeypatch.setenv("PENSTOCK_TEST_PYTHON", str(without_the_package(tmp_path)))
+    lake = str(tmp_path / "lake")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "rules.py").write_text(FUNCTION)
+    with standalone(tmp_path) as master, connect_server(tmp_path, master) as remote:
+        for words in (
+            ["archive", "orders", "--to", lake, "--once"],
+            ["replay", "--archive", lake, "--to", "again"],
+            ["route", "orders", "--function", "rules:double", "--once"],
+            ["analyse", str(tmp_path / "history"), "--once"],
+        ):
+            done = pipeline(database, *words, "--remote", remote, at=here)
+            assert done.returncode == 0, (words, done.stderr)
+    assert amounts(db, "again") == [1, 2, 2]
+    assert amounts(db, "doubles") == [2, 4, 4]
+
+
+FUNCTION = """
+def double(message):
+    return {"topic": "doubles", "payload": 2 * message["payload"]}
+"""
+
+
+def amounts(db: Any, topic: str) -> list[int]:
+    found = db.execute(
+        "select payload::int from penstock.log where topic = %s order by 1", (topic,)
+    )
+    return [number for (number,) in found]
+
+
+def pipeline(database: Database, *words: str, at: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "penstock.cli", "pipeline", *words],
         capture_output=True,
         text=True,
         check=False,
-        env={**environment(), "PENSTOCK_DSN": database.tcp_dsn},
+        cwd=at,
+        env={
+            **environment(),
+            "PENSTOCK_DSN": database.tcp_dsn,
+            "PENSTOCK_DATA_DIR": str(at / "data"),
+        },
     )

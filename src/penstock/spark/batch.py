@@ -48,17 +48,19 @@ class PenstockReader(Traveller, DataSourceReader):
         start = log.start(options.start, scope)
         end = log.start(options.end, scope)
         pieces = log.split(scope, start, end)
+        messages = options.entity == "messages"
+        # Whoever names an offset reads a part of a stream, and gets it as the stream would.
+        of_stream = messages and options.start.offset is not None
         read = reading.Read(
             options.entity,
             self._schema,
             scope,
             Window.between(start, end),
             reading.Filters(options.since, options.until, options.tenant, options.key),
-            rare=rare.guess(database, scope, self._schema, pieces)
-            if options.entity == "messages"
-            else (),
+            reading.kept(scope, start) if of_stream and options.fail_on_data_loss else None,
+            rare.guess(database, scope, self._schema, pieces) if messages else (),
         )
-        tasks = [read.task(piece) for piece in pieces]
+        tasks = [read.task(piece, ordered=of_stream) for piece in pieces]
         # Without any, Spark would ask for a task of its own making.
         return tasks or [reading.Task("")]
 

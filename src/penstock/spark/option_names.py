@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from penstock.spark.columns import ENTITIES
 from penstock.spark.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 READ = "read"
 STREAM = "stream"
@@ -83,9 +87,9 @@ OPTIONS = (
     ),
     Option(
         "failOnDataLoss",
-        (STREAM,),
+        _READS,
         "`true`",
-        "fail when messages were removed before they were read, instead of going on",
+        "fail when messages after the offset to start at were removed, instead of going on",
     ),
     Option("maxOffsetsPerTrigger", (STREAM,), "no limit", "a batch has at most so many messages"),
     Option(
@@ -116,7 +120,17 @@ OPTIONS = (
 )
 # What Spark itself puts among a source's or a sink's options.
 _SPARK = {"path", "checkpointlocation", "queryname", "outputmode", "header"}
+_STARTS = ("startingOffsets", "startingTimestamp", "since")
 _KNOWN = {option.name.lower(): option for option in OPTIONS}
+
+
+def for_batches(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a stream that a batch read knows as well, but for where it begins."""
+    return {
+        name: value
+        for name, value in options.items()
+        if READ in _KNOWN[name.lower()].uses and name not in _STARTS
+    }
 
 
 def check_name(name: str, use: str | None) -> None:

@@ -17,11 +17,12 @@ from penstock.spark.options import ReadOptions, read_options, shape_options, wri
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
-        DataSourceStreamReader,
         DataSourceStreamWriter,
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+    from penstock.spark.stream import PenstockStreamReader
 
 _TASKS = ("tasks", "task_attempts")
 _LOGS = ("messages", "receipts")
@@ -57,7 +58,7 @@ class PenstockDataSource(DataSource):
         kind = PenstockReader if options.entity in _LOGS else TableReader
         return kind(info, options, schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> PenstockStreamReader:  # noqa: N802
         options = read_options(self.options, stream=True)
         columns.check(options.entity, schema)
         info = self._conninfo()

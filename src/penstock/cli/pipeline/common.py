@@ -77,7 +77,7 @@ _RUN: dict[str, tuple[Any, Any]] = {
             typer.Option(
                 "--state",
                 metavar="FOLDER",
-                help="Where checkpoint and ledger are kept.",
+                help="Where it keeps what it has done: a folder, or a URI.",
                 show_default="one per pipeline and arguments",
             ),
         ],

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from pyspark.sql import functions as f
 
-from penstock.spark.pipelines import database, source, streaming
+from penstock.spark.pipelines import database, source
+from penstock.spark.pipelines.batches import Batch, each_batch
 from penstock.spark.pipelines.lag import Lag
 from penstock.spark.pipelines.lake import Compaction, Format, Lake, open_lake
 from penstock.spark.pipelines.run import Run, RunOptions, started
@@ -46,25 +47,18 @@ def archive(
     """
     wanted = source.names(topics)
     lake = open_lake(str(target), format, catalog=catalog, table=table)
-    # The archive carries its own checkpoint: where one is copied to, the other goes along.
+    # The archive carries its own state: where one is copied to, the other goes along.
     state = f"{lake.root}/_penstock/state"
     with started("archive", run, *wanted, state=state) as going:
         name = group or source.default_group("archive", going)
-        frame = source.stream(going, wanted, group=name, start=start, max_rows=max_rows)
-        work = _Archive(lake, going)
-        streaming.each_batch(going, prepared(frame), work, lag=Lag(going.url, name))
+        asked = source.options(going, wanted, group=name, start=start, max_rows=max_rows)
+
+        def write(frame: DataFrame, batch: Batch) -> int:
+            return lake.write(prepared(frame), batch.stream, batch.number)
+
+        each_batch(going, asked, write, lag=Lag(going.url, name))
         done = _compacted(going, lake, compact_below, keep_hours) if compact else None
         return _told(going, lake, name, done)
-
-
-class _Archive:
-    """Writes a batch of the stream under the stream's own name, so that a replay finds itself."""
-
-    def __init__(self, lake: Lake, run: Run) -> None:
-        self._lake, self._run = lake, run
-
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        self._lake.write(frame, streaming.query_id(self._run, frame), batch)
 
 
 def prepared(frame: DataFrame) -> DataFrame:

@@ -18,7 +18,7 @@ REASON = "_reason"
 LARGEST_PAYLOAD = 16 * 1024 * 1024
 _LONGEST_TEXT = 1024
 _PRIORITIES = range(-1000, 1001)
-_decode = msgspec.json.Decoder().decode
+_decode = msgspec.json.decode
 
 
 def checker(

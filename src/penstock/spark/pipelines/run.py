@@ -106,6 +106,7 @@ def started(
                 log=options.get("spark_log"),
             )
         )
+        session.let_code_travel(spark)
         every = options.get("every", timedelta(seconds=1))
         with told_plainly():
             yield Run(pipeline, spark, url, memory, options.get("once", True), every, teller)

@@ -65,9 +65,25 @@ def _start(
         raise missing(problem) from None
     with _stderr_into(log):
         spark = session(master, remote, settings=conf)
-    if remote or (master and not master.startswith("local")):
+    if not is_local(spark):
         attach(spark)
     return spark
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether everything runs in this process and its children."""
+    connect = type(spark).__module__.startswith("pyspark.sql.connect")
+    return not connect and str(spark.sparkContext.master).startswith("local")
+
+
+def let_code_travel(spark: SparkSession) -> None:
+    """What pipelines run on executors goes along with the job: they may not have the package."""
+    if not is_local(spark):
+        from pyspark import cloudpickle
+
+        from penstock.spark import pipelines
+
+        cloudpickle.register_pickle_by_value(pipelines)  # type: ignore[no-untyped-call]
 
 
 def missing(problem: ModuleNotFoundError) -> InvalidSetting:

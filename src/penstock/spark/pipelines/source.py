@@ -1,4 +1,4 @@
-"""Reading topics as a stream or as a table."""
+"""What is read of topics, and from where."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from penstock.spark.pipelines import database
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame
 
     from penstock.spark.pipelines.run import Run
 
@@ -33,26 +31,23 @@ def check_topics(run: Run, topics: Sequence[str]) -> None:
         raise UnknownTopic(f"there is no topic {', '.join(missing)}")
 
 
-def stream(
+def options(
     run: Run,
     topics: Sequence[str],
     *,
     group: str,
     start: str = "earliest",
     max_rows: int | None = None,
-) -> DataFrame:
-    """The log of topics as a stream of a named group, which keeps the log until it is committed."""
+) -> dict[str, str]:
+    """What a stream of topics is asked for: a named group keeps the log until it is committed."""
     check_topics(run, topics)
-    reader = (
-        run.spark.readStream.format("penstock")
-        .option("url", run.url)
-        .options(**subscription(topics))
-        .option("group", group)
-        .option(*starting(start))
-    )
-    if max_rows is not None:
-        reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
-    return reader.load()
+    return subscription(topics) | reading(run, group, start, max_rows)
+
+
+def reading(run: Run, group: str, start: str, max_rows: int | None) -> dict[str, str]:
+    """The options of every stream: of which database and group, from where, in which batches."""
+    found = {"url": run.url, "group": group} | dict([starting(start)])
+    return found | ({} if max_rows is None else {"maxOffsetsPerTrigger": str(max_rows)})
 
 
 def subscription(topics: Sequence[str]) -> dict[str, str]:

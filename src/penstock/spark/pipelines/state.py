@@ -1,4 +1,4 @@
-"""A pipeline's memory between runs: a folder with its checkpoint and its ledger.
+"""A pipeline's memory between runs: a folder with its ledger, or with Spark's checkpoint.
 
 Whoever runs the same pipeline with the same state continues where the last run ended.  One run at
 a time: a second one would do the same batches.
@@ -23,9 +23,11 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyarrow.fs import FileSystem
+
 
 class State:
-    """A folder of this machine, or a URI that only Spark itself reads and writes."""
+    """A folder of this machine, or the URI of one elsewhere."""
 
     def __init__(self, location: str) -> None:
         self.location = location.rstrip("/")
@@ -67,20 +69,41 @@ class State:
     def read(self, name: str) -> Any:
         """A document of the state; None when there is none."""
         try:
+            if self.is_remote:
+                store, path = self._elsewhere(name)
+                with store.open_input_file(path) as stream:
+                    return json.loads(stream.read())
             return json.loads((self.folder / name).read_text())
         except FileNotFoundError:
             return None
 
     def write(self, name: str, document: Any) -> None:
         """Whole or not at all, and on the disk when this returns."""
+        text = json.dumps(document, ensure_ascii=False)
+        if self.is_remote:
+            self._write_elsewhere(name, text)
+            return
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name(f".{path.name}.new")
         with new.open("w") as stream:
-            json.dump(document, stream, ensure_ascii=False)
+            stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         new.replace(path)
+
+    def _write_elsewhere(self, name: str, text: str) -> None:
+        store, path = self._elsewhere(name)
+        store.create_dir(path.rpartition("/")[0], recursive=True)
+        with store.open_output_stream(f"{path}.new") as stream:
+            stream.write(text.encode())
+        store.move(f"{path}.new", path)
+
+    def _elsewhere(self, name: str) -> tuple[FileSystem, str]:
+        from pyarrow import fs  # noqa: PLC0415 - few keep their state elsewhere
+
+        store, root = fs.FileSystem.from_uri(self.location)
+        return store, f"{root}/{name}"
 
     def identity(self) -> str:
         """A name for this state: of a reader, or of the chunks that were written for it."""

@@ -95,9 +95,10 @@ class _Reading:
     max_rows: int | None
 
     def frame(self, run: Run, group: str) -> DataFrame:
-        return source.stream(
+        asked = source.options(
             run, self.topics, group=group, start=self.start, max_rows=self.max_rows
         )
+        return run.spark.readStream.format("penstock").options(**asked).load()
 
 
 def _stateful(

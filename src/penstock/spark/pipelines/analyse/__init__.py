@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import source, streaming
+from penstock.spark.pipelines import source
 from penstock.spark.pipelines.analyse import facts, figures, tables
+from penstock.spark.pipelines.batches import Batch, each_batch
 from penstock.spark.pipelines.lake import Format, Lake, open_lake
 from penstock.spark.pipelines.lake.base import Wanted
 from penstock.spark.pipelines.report import Report, render
@@ -63,38 +64,24 @@ def analyse(
             page=page,
         )
         name = group or source.default_group("analyse", going)
-        frame = _receipts(going, topics, queues, group=name, start=start, max_rows=max_rows)
-        streaming.each_batch(going, frame, work)
+        asked = source.reading(going, name, start, max_rows) | _history(going, topics, queues)
+        each_batch(going, asked, work)
         work.publish()
         return going.summary(report=str(page), tables=str(root))
 
 
-def _receipts(
-    run: Run,
-    topics: str | Sequence[str] | None,
-    queues: str | Sequence[str] | None,
-    *,
-    group: str,
-    start: str,
-    max_rows: int | None,
-) -> DataFrame:
-    reader = (
-        run.spark.readStream.format("penstock")
-        .option("url", run.url)
-        .option("entity", "receipts")
-        .option("columns", ",".join(facts.COLUMNS))
-        .option("group", group)
-        .option(*source.starting(start))
-    )
+def _history(
+    run: Run, topics: str | Sequence[str] | None, queues: str | Sequence[str] | None
+) -> dict[str, str]:
+    """What is asked of a stream of receipts."""
+    asked = {"entity": "receipts", "columns": ",".join(facts.COLUMNS)}
     if topics is not None:
         wanted = source.names(topics)
         source.check_topics(run, wanted)
-        reader = reader.options(**source.subscription(wanted))
+        asked |= source.subscription(wanted)
     if queues is not None:
-        reader = reader.option("queue", ",".join(source.names(queues)))
-    if max_rows is not None:
-        reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
-    return reader.load()
+        asked["queue"] = ",".join(source.names(queues))
+    return asked
 
 
 class _Analysis:
@@ -113,15 +100,16 @@ class _Analysis:
         self._run, self._lake, self._tables = run, lake, written
         self._period, self._title, self._page = period, title, page
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
+    def __call__(self, frame: DataFrame, batch: Batch) -> int:
         made = facts.of(frame).persist()
         try:
             self._soil({str(row["day"]) for row in made.select("day").distinct().collect()})
-            self._lake.write(made, streaming.query_id(self._run, frame), batch)
+            written = self._lake.write(made, batch.stream, batch.number)
         finally:
             made.unpersist()
         if not self._run.once:
             self.publish()
+        return written
 
     def _soil(self, days: set[str]) -> None:
         """Days whose hours have to be counted again, noted before the facts of them are written."""

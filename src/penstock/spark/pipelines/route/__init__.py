@@ -11,7 +11,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as f
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import database, failing, origin, sink, source, streaming
+from penstock.spark.pipelines import database, failing, origin, sink, source
+from penstock.spark.pipelines.batches import Batch, each_batch
 from penstock.spark.pipelines.lag import Lag
 from penstock.spark.pipelines.route import functions
 from penstock.spark.pipelines.route.rules import Rule, load_rules, topics_of
@@ -73,8 +74,8 @@ def route(
             max_failures=max_failures,
         )
         name = group or source.default_group("route", going)
-        frame = source.stream(going, wanted, group=name, start=start, max_rows=max_rows)
-        streaming.each_batch(going, frame, work, lag=Lag(going.url, name), count=False)
+        asked = source.options(going, wanted, group=name, start=start, max_rows=max_rows)
+        each_batch(going, asked, work, lag=Lag(going.url, name))
         return going.summary(
             lag=database.reader_lag(going.url, name),
             sent=work.sent,
@@ -112,17 +113,17 @@ class _Route:
         self._known: set[str] = set()
         self.sent = self.dead = 0
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
+    def __call__(self, frame: DataFrame, batch: Batch) -> int:
         frame = frame.persist()
         try:
             failed = self._send(frame, {}, batch)
             if failed:
                 self._send(frame, failed, batch)
-            self._run.teller.add(frame.count())
+            return frame.count()
         finally:
             frame.unpersist()
 
-    def _send(self, frame: DataFrame, failed: dict[int, str], batch: int) -> dict[int, str]:
+    def _send(self, frame: DataFrame, failed: dict[int, str], batch: Batch) -> dict[int, str]:
         """Send a batch without the rows known to fail; returns those, if some turn up now."""
         good = frame.where(~frame["offset"].isin(list(failed))) if failed else frame
         checked = sink.check(self._apply(good))
@@ -138,7 +139,7 @@ class _Route:
             if reasons:
                 out = out.unionByName(self._dead_letters(frame, reasons), allowMissingColumns=True)
             self._ensure(checked.good)
-            sink.publish(self._run, out, streaming.query_id(self._run, frame), batch)
+            sink.publish(self._run, out, batch.stream, batch.number)
             self._count(checked.good, reasons)
         finally:
             checked.forget()
