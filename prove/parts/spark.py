@@ -139,7 +139,7 @@ PART = Part(
     "writes nothing twice.",
     how="`penstock pipeline archive` into a Delta lake is killed 20 times, whole or only its "
     "Python workers, before, during and after its batches, while publishers go on.",
-    sabotage="the archive forgets its checkpoint whenever it dies",
+    sabotage="the archive forgets its state whenever it dies",
     breaks=frozenset({"duplicated"}),
     play=play,
     enough={"stream kills": 20, "acked": 2000},

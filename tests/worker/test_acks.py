@@ -6,6 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from penstock.errors import DatabaseUnavailable
 from penstock.models import ClaimedMessage, MessageId
 from penstock.worker.acks import Settler, grouped
@@ -18,10 +20,8 @@ if TYPE_CHECKING:
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def held(number: int) -> Held:
-    return Held(
-        ClaimedMessage(MessageId(number), None, None, None, 0, 1, NOW, NOW, None, None), 0.0
-    )
+def held(number: int, key: str | None = None) -> Held:
+    return Held(ClaimedMessage(MessageId(number), None, None, key, 0, 1, NOW, NOW, None, None), 0.0)
 
 
 class Wire:
@@ -45,9 +45,54 @@ class Wire:
         self.finished += [each.id for each in batch]
 
 
+def idle(wire: Wire) -> Settler:
+    """Of a worker in which no message waits."""
+    return Settler(wire.send, wire.done, enough=25, busy=lambda: False)
+
+
+def busy(wire: Wire) -> Settler:
+    """Of a worker in which more messages wait than it can handle."""
+    wire.answer.set()
+    return Settler(wire.send, wire.done, enough=4, busy=lambda: True)
+
+
+async def test_while_messages_wait_acks_gather_for_a_moment():
+    wire = Wire()
+    settler = busy(wire)
+    for number in (1, 2, 3):
+        settler.add(held(number), ACKED)
+        await asyncio.sleep(0)
+    assert wire.sent == []
+    await settler.drained()
+    assert wire.sent == [[1, 2, 3]]
+
+
+async def test_acks_that_are_enough_leave_at_once():
+    wire = Wire()
+    settler = busy(wire)
+    for number in (1, 2, 3, 4):
+        settler.add(held(number), ACKED)
+    await asyncio.sleep(0)
+    assert wire.sent == [[1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    "one", [(held(2, "key"), ACKED), (held(2), RELEASED)], ids=["a key", "no ack"]
+)
+async def test_what_the_queue_waits_for_leaves_at_once(one: tuple[Held, Outcome]):
+    wire = Wire()
+    settler = busy(wire)
+    settler.add(held(1), ACKED)
+    await asyncio.sleep(0)
+    settler.add(*one)
+    for _turn in range(4):
+        await asyncio.sleep(0)
+    assert [number for call in wire.sent for number in call] == [1, 2]
+
+
 async def test_the_first_ack_leaves_at_once_and_the_others_together_after_it():
     wire = Wire()
-    settler = Settler(wire.send, wire.done)
+    settler = idle(wire)
     settler.add(held(1), ACKED)
     await asyncio.sleep(0)
     assert wire.sent == [[1]]
@@ -64,7 +109,7 @@ async def test_the_first_ack_leaves_at_once_and_the_others_together_after_it():
 async def test_a_call_that_fails_is_repeated_without_those_whose_claims_are_lost():
     wire = Wire()
     wire.failures = 1
-    settler = Settler(wire.send, wire.done)
+    settler = idle(wire)
     one, two = held(1), held(2)
     settler.add(one, ACKED)
     settler.add(two, ACKED)
@@ -78,7 +123,7 @@ async def test_a_call_that_fails_is_repeated_without_those_whose_claims_are_lost
 
 async def test_giving_up_leaves_nothing_running():
     wire = Wire()
-    settler = Settler(wire.send, wire.done)
+    settler = idle(wire)
     settler.add(held(1), ACKED)
     await asyncio.sleep(0)
     await settler.give_up()

@@ -56,7 +56,7 @@ def test_slow_handlers_hold_nothing_in_reserve_and_quick_ones_do():
     options = Options(concurrency=10)
     assert waiting_room(options, None) == 0
     assert waiting_room(options, SLOW) == 0
-    assert waiting_room(options, QUICK) == options.most_waiting == 80
+    assert waiting_room(options, QUICK) == options.most_waiting == 200
 
 
 def test_the_waiting_room_is_filled_in_batches():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LARGEST_CONCURRENCY = 10_000
 _LARGEST_BATCH = 10_000
-_USUAL_BATCH = 10
+_USUAL_BATCH = 100
 _LONGEST_POLL = timedelta(seconds=5)
 _LONGEST_SLEEP = timedelta(seconds=30)
 _SHORTEST_CLAIM = timedelta(seconds=1)
@@ -41,7 +41,7 @@ class Options:
     """A dataclass, pydantic model or msgspec struct; without one, payloads are plain JSON."""
 
     batch_size: int | None = None
-    """Messages one claim takes at most; without one, 10 or four times the concurrency, the larger.
+    """Messages one claim takes at most; without one, 100 or four times the concurrency, the larger.
     Slow handlers get fewer, so that a message does not wait here while another worker is idle."""
 
     prefetch: int | None = None

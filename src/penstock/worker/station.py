@@ -52,7 +52,12 @@ class Station:
         self._changed = asyncio.Event()
         """Something is not held any more."""
         self.invoker = invoker_for(handler, layers, self._database)
-        self.settler = Settler(self._send, self._answered)
+        self.settler = Settler(
+            self._send,
+            self._answered,
+            enough=handler.options.most_claimed // 4,
+            busy=lambda: self.dispatcher.waiting > 0,
+        )
         self.fetcher = Fetcher(
             handler,
             client,
