@@ -65,7 +65,7 @@ def test_other_formats_and_several_topics(shop: Shop, kind: str):
 
 
 @pytest.mark.always
-def test_a_crash_between_the_commit_and_the_checkpoint_doubles_nothing(
+def test_a_crash_between_the_commit_and_its_note_doubles_nothing(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
     shop.publish("orders", [{"n": n} for n in range(10)])
