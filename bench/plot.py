@@ -13,7 +13,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -64,16 +64,17 @@ def _panel(axes: Axes, title: str, results: Sequence[Result]) -> None:
     axes.set_ylabel("backend CPU, µs per message")
     if any(result.course for result in results):
         _lines(axes, results)
-    elif (
-        len({result.case.at for result in results}) == len({result.case for result in results}) > 1
-    ):
+    elif _grows(results):
         _curve(axes, results)
     elif any(result.case.paced for result in results):
         axes.set_ylabel("latency, ms")
         _bars(axes, {result.contestant: _latency(result) for result in results})
+    elif results[0].scenario == "jobs":
+        axes.set_ylabel("jobs per second")
+        _bars(axes, _by_case(results, lambda result: result.rate))
     else:
-        _bars(axes, _costs(results))
-    axes.legend(fontsize=7, ncols=2)
+        _bars(axes, _by_case(results, lambda result: result.cpu_us))
+    axes.legend(fontsize=7, ncols=7, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     axes.grid(axis="y", which="major", alpha=0.3)
 
 
@@ -107,12 +108,14 @@ def _latency(result: Result) -> dict[str, float]:
     return asdict(latency) if latency else {}
 
 
-def _costs(results: Sequence[Result]) -> dict[str, dict[str, float]]:
-    """CPU by contestant and case."""
-    costs: dict[str, dict[str, float]] = {}
+def _by_case(
+    results: Sequence[Result], figure: Callable[[Result], float | None]
+) -> dict[str, dict[str, float]]:
+    """A figure by contestant and case."""
+    found: dict[str, dict[str, float]] = {}
     for result in results:
-        costs.setdefault(result.contestant, {})[result.case.label] = result.cpu_us or 0
-    return costs
+        found.setdefault(result.contestant, {})[result.case.label] = figure(result) or 0
+    return found
 
 
 def _bars(axes: Axes, values: Mapping[str, Mapping[str, float]]) -> None:
@@ -123,6 +126,10 @@ def _bars(axes: Axes, values: Mapping[str, Mapping[str, float]]) -> None:
         offset = (place - len(values) / 2 + 0.5) * width
         at = [groups.index(label) + offset for label in own]
         bars = axes.bar(at, list(own.values()), width, label=name, color=COLOURS.get(name))
-        axes.bar_label(bars, fmt="%.3g", fontsize=6, rotation=90, padding=2)
-    axes.set_xticks(range(len(groups)), groups)
+        axes.bar_label(bars, fmt=_figure, fontsize=6, rotation=90, padding=2)
+    axes.set_xticks(range(len(groups)), [group.replace(", ", "\n") for group in groups])
     axes.margins(y=0.25)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
