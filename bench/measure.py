@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import dataclass, field
@@ -37,15 +38,23 @@ class Reading:
     yardstick: int
 
 
+class TooSlow(Exception):
+    """It would take longer than the others can wait."""
+
+
 @dataclass
 class Stopwatch:
-    """Collects how long each call took."""
+    """Collects how long each call took, and ends what takes too long altogether."""
 
     latencies: list[float] = field(default_factory=list)
+    limit: float = math.inf
+    _made: float = field(default_factory=time.perf_counter)
     _started: float = 0.0
 
     def start(self) -> None:
         self._started = time.perf_counter()
+        if self._started - self._made > self.limit:
+            raise TooSlow(f"cut off after {self.limit:g} s of a round")
 
     def stop(self) -> None:
         self.latencies.append(time.perf_counter() - self._started)

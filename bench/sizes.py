@@ -27,6 +27,8 @@ class Sizes:
     #: Seconds after which a contestant's course is cut short, and that of one which targets judge.
     time_limit: float = 100.0
     judged_time_limit: float = 900.0
+    #: Seconds after which a contestant that others take turns with is left out.
+    round_limit: float = 60.0
     #: Seconds between two rounds of a worker's housekeeping.
     housekeep_every: float = 5.0
     #: Messages a second, for how many seconds, and how long an idle consumer sleeps.

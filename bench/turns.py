@@ -98,8 +98,9 @@ def _round(scenario: Rounds, seat: Seat, arena: Arena) -> Sample:
     warm_up = arena.sizes.warm_up_calls * lane.case.batch
     scenario.prepare(lane, messages + warm_up, arena)
     lane.vacuum()
-    scenario.work(lane, warm_up, Stopwatch())
-    watch = Stopwatch()
+    limit = arena.sizes.round_limit
+    scenario.work(lane, warm_up, Stopwatch(limit=limit))
+    watch = Stopwatch(limit=limit)
     before = seat.probe.read()
     scenario.work(lane, messages, watch)
     return seat.probe.since(before, scenario.units(lane.case, messages), watch)
