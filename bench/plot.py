@@ -101,6 +101,9 @@ def _curve(axes: Axes, results: Sequence[Result]) -> None:
         costs = [result.cpu_us or 0 for result in own]
         places = [result.case.at or 0 for result in own]
         axes.plot(places, costs, marker=".", label=name, color=COLOURS.get(name))
+    # Room above and below, or a curve that is flat would look steep.
+    low, high = axes.get_ylim()
+    axes.set_ylim(low / 3, high * 3)
 
 
 def _latency(result: Result) -> dict[str, float]:
