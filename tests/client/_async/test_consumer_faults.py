@@ -12,6 +12,7 @@ from penstock import errors
 from penstock.client._async.client import connect
 from penstock.client._async.listener import Listener
 from penstock.client.listening import Reach, Rhythm
+from penstock.observe import events
 from tests.fixtures.patience import eventually_async
 from tests.fixtures.proxy import Moment
 
@@ -87,10 +88,15 @@ async def test_sleeper_on_a_half_open_line_looks_when_that_is_noticed(
     async with mq.consume("billing", mode="listen") as consumer:
         await idle(consumer)
         await eventually_async(lambda: consumer._feeder._watch.reach is Reach.HEARING)
-        proxy.half_open()
+        told: list[events.Event] = []
+        with events.subscribe(told.append):
+            proxy.half_open()
+            publish(db, 1)
+            # By its event: the line may be back before anybody looks.
+            await eventually_async(
+                lambda: any(each.name is events.Name.LISTENER_LOST for each in told)
+            )
         # The pools' connections hang as well, and calls on them with them: cut those.
-        publish(db, 1)
-        await eventually_async(lambda: consumer._feeder._watch.reach is not Reach.HEARING)
         proxy.cut()
         assert await next_of(consumer) == 1
 

@@ -13,6 +13,7 @@ from penstock import errors
 from penstock.client._sync.client import connect
 from penstock.client._sync.listener import Listener
 from penstock.client.listening import Reach, Rhythm
+from penstock.observe import events
 from tests.fixtures.patience import eventually_sync
 from tests.fixtures.proxy import Moment
 
@@ -88,10 +89,13 @@ def test_sleeper_on_a_half_open_line_looks_when_that_is_noticed(
     with mq.consume("billing", mode="listen") as consumer:
         idle(consumer)
         eventually_sync(lambda: consumer._feeder._watch.reach is Reach.HEARING)
-        proxy.half_open()
+        told: list[events.Event] = []
+        with events.subscribe(told.append):
+            proxy.half_open()
+            publish(db, 1)
+            # By its event: the line may be back before anybody looks.
+            eventually_sync(lambda: any(each.name is events.Name.LISTENER_LOST for each in told))
         # The pools' connections hang as well, and calls on them with them: cut those.
-        publish(db, 1)
-        eventually_sync(lambda: consumer._feeder._watch.reach is not Reach.HEARING)
         proxy.cut()
         assert next_of(consumer) == 1
 
