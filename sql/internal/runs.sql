@@ -100,6 +100,7 @@ declare
     v_lapsed  bigint[];
     v_pick    penstock_data.pick;
     v_more    penstock_data.pick;
+    v_left    int;
 begin
     with tickets as materialized (
         select s.*, row_number() over () as nth
@@ -193,15 +194,13 @@ begin
     end if;
 
     -- More tickets than were looked at, or places that lapsed messages took: go on until the batch is full.
-    if v_found.tickets > 0 and coalesce(cardinality(v_pick.message_ids), 0) < p_limit
-       and (v_found.tickets = v_most or v_lapsed <> '{}') then
+    v_left := p_limit - coalesce(cardinality(v_pick.message_ids), 0);
+    if v_found.tickets > 0 and v_left > 0 and (v_found.tickets = v_most or v_lapsed <> '{}') then
         if v_found.blocked > 0 or v_lapsed <> '{}' then
             -- They had been counted on, so nobody has looked into the log.
-            v_pick.position := penstock_data.schedule_log(p_queue, v_pick.position, p_now,
-                p_limit - coalesce(cardinality(v_pick.message_ids), 0), null);
+            v_pick.position := penstock_data.schedule_log(p_queue, v_pick.position, p_now, v_left, null);
         end if;
-        v_more := penstock_data.pick_runs(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now,
-            p_limit - coalesce(cardinality(v_pick.message_ids), 0));
+        v_more := penstock_data.pick_runs(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now, v_left);
         v_pick.message_ids := nullif(coalesce(v_pick.message_ids, '{}') || coalesce(v_more.message_ids, '{}'), '{}');
         v_pick.attempts := coalesce(v_pick.attempts, '{}') || coalesce(v_more.attempts, '{}');
         v_pick.position := v_more.position;

@@ -19,6 +19,7 @@ import platformdirs
 
 from penstock.errors import InvalidSetting
 from penstock.settings import Settings
+from penstock.spark.pipelines.storage import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,7 @@ class State:
         """Whole or not at all, and on the disk when this returns."""
         text = json.dumps(document, ensure_ascii=False)
         if self.is_remote:
-            self._write_elsewhere(name, text)
+            write_whole(*self._elsewhere(name), text.encode())
             return
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,13 +92,6 @@ class State:
             stream.flush()
             os.fsync(stream.fileno())
         new.replace(path)
-
-    def _write_elsewhere(self, name: str, text: str) -> None:
-        store, path = self._elsewhere(name)
-        store.create_dir(path.rpartition("/")[0], recursive=True)
-        with store.open_output_stream(f"{path}.new") as stream:
-            stream.write(text.encode())
-        store.move(f"{path}.new", path)
 
     def _elsewhere(self, name: str) -> tuple[FileSystem, str]:
         from pyarrow import fs  # noqa: PLC0415 - few keep their state elsewhere

@@ -19,6 +19,7 @@ from pyarrow import fs as arrow_fs
 
 from penstock.spark.pipelines.lake import files
 from penstock.spark.pipelines.lake.base import Compaction, Lake, Made, Wanted
+from penstock.spark.pipelines.storage import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,12 +160,7 @@ class ParquetLake(Lake):
         return bool(self._fs.get_file_info(self._at(path)).is_file)
 
     def _write(self, path: str, content: bytes) -> None:
-        """All or nothing: a journal entry must not be half there."""
-        final = self._at(path)
-        self._fs.create_dir(final.rpartition("/")[0], recursive=True)
-        with self._fs.open_output_stream(f"{final}.new") as stream:
-            stream.write(content)
-        self._fs.move(f"{final}.new", final)
+        write_whole(self._fs, self._at(path), content)
 
     def _at(self, path: str) -> str:
         return f"{self._base}/{path}"
