@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
-from penstock.spark import rare, reading, rows, tables
+from penstock.spark import reading, rows, tables
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log
-from penstock.spark.offsets import Window
 from penstock.spark.travel import Traveller
 
 if TYPE_CHECKING:
@@ -45,22 +44,11 @@ class PenstockReader(Traveller, DataSourceReader):
         options = self._options
         log = Log(database, options)
         scope = log.scope()
-        start = log.start(options.start, scope)
-        end = log.start(options.end, scope)
-        pieces = log.split(scope, start, end)
-        messages = options.entity == "messages"
+        bounds = log.start(options.start, scope), log.start(options.end, scope)
+        filters = reading.Filters(options.since, options.until, options.tenant, options.key)
         # Whoever names an offset reads a part of a stream, and gets it as the stream would.
-        of_stream = messages and options.start.offset is not None
-        read = reading.Read(
-            options.entity,
-            self._schema,
-            scope,
-            Window.between(start, end),
-            reading.Filters(options.since, options.until, options.tenant, options.key),
-            reading.kept(scope, start) if of_stream and options.fail_on_data_loss else None,
-            rare.guess(database, scope, self._schema, pieces) if messages else (),
-        )
-        tasks = [read.task(piece, ordered=of_stream) for piece in pieces]
+        as_stream = options.start.offset is not None
+        tasks = log.tasks(self._schema, scope, bounds, filters, as_stream=as_stream)
         # Without any, Spark would ask for a task of its own making.
         return tasks or [reading.Task("")]
 

@@ -1,4 +1,4 @@
-"""The log as Spark reads it: which topics, from where to where, in which pieces.
+"""The log as Spark reads it: which topics, from where to where, in which tasks.
 
 Everything here is a question to the database; what is to be read is decided there.
 """
@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock import schema
+from penstock.spark import rare, reading
 from penstock.spark.errors import InvalidOption
+from penstock.spark.offsets import Window
 from penstock.spark.option_values import EARLIEST
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from pyspark.sql.types import StructType
 
     from penstock.spark.connecting import Database
     from penstock.spark.offsets import Offset
@@ -157,7 +161,35 @@ class Log:
         end: Offset = found[0][0]
         return end
 
-    def split(self, scope: Scope, start: Offset, end: Offset) -> list[Piece]:
+    def tasks(
+        self,
+        wanted: StructType,
+        scope: Scope,
+        bounds: tuple[Offset, Offset],
+        filters: reading.Filters,
+        *,
+        as_stream: bool,
+    ) -> list[reading.Task]:
+        """The tasks that read what lies between two offsets.
+
+        As a stream: messages in order, and an error when some of them are gone.
+        """
+        start, end = bounds
+        pieces = self._split(scope, start, end)
+        messages = self._options.entity == "messages"
+        checked = messages and as_stream and self._options.fail_on_data_loss
+        read = reading.Read(
+            self._options.entity,
+            wanted,
+            scope,
+            Window.between(start, end),
+            filters,
+            reading.kept(scope, start) if checked else None,
+            rare.guess(self._database, scope, wanted, pieces) if messages else (),
+        )
+        return [read.task(piece, ordered=as_stream) for piece in pieces]
+
+    def _split(self, scope: Scope, start: Offset, end: Offset) -> list[Piece]:
         """The pieces between two offsets, each small enough for one task."""
         asked: dict[str, Any] = {
             "start": as_json(start),

@@ -24,10 +24,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from penstock.spark import rare, reading, rows
+from penstock.spark import reading, rows
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log, as_json
-from penstock.spark.offsets import Offset, Window, same
+from penstock.spark.offsets import Offset, same
 from penstock.spark.travel import Traveller
 from penstock.spark.waking import wait_for_messages
 
@@ -154,19 +154,9 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
         return self._planned[2]
 
     def _plan(self, start: Offset, end: Offset) -> list[reading.Task]:
-        scope = self._topics()
-        pieces = self._log.split(scope, start, end)
-        messages = self._options.entity == "messages"
-        read = reading.Read(
-            self._options.entity,
-            self._schema,
-            scope,
-            Window.between(start, end),
-            reading.Filters(tenant=self._options.tenant, key=self._options.key),
-            reading.kept(scope, start) if messages and self._options.fail_on_data_loss else None,
-            rare.guess(self._database, scope, self._schema, pieces) if messages else (),
-        )
-        return [read.task(piece, ordered=True) for piece in pieces]
+        # A start by time is part of the offset.
+        filters = reading.Filters(tenant=self._options.tenant, key=self._options.key)
+        return self._log.tasks(self._schema, self._topics(), (start, end), filters, as_stream=True)
 
     def read(self, partition: reading.Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return rows.run(self._info, partition, self._schema)
