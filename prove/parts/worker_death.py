@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 WORKERS = 4
 CLAIM = 1
-# Long enough at work that what a lingerer held is in other hands when it goes on.
-WORK = ("--fifo", "--pause", "0.8", "--claim", "3", "--concurrency", "50")
+# Long enough at work that what a lingerer held is in other hands when it goes on, and few enough at
+# a time that something is left for lingerers, who look but now and then.
+WORK = ("--fifo", "--pause", "0.8", "--claim", "3", "--concurrency", "16")
 
 
 def play(take: Take) -> Outcome:
