@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +17,9 @@ from bench.server import usual
 from bench.spark import batches, queue, streams
 from bench.spark.measure import JDBC, Contest, Memory
 from bench.spark.place import Missing, place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RESULTS = Path(__file__).parents[1] / "results"
 COURSES = ("read", "write", "stream", "latency", "queue")
@@ -38,23 +42,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _contests(arguments: argparse.Namespace, scratch: Path) -> list[Contest]:
+def _contests(arguments: argparse.Namespace, scratch: Path) -> Iterator[Contest]:
     wanted = arguments.course or COURSES
     rounds, seconds = arguments.rounds, arguments.seconds
-    found: list[Contest] = []
     with place(arguments.pg, arguments.master, scratch) as here:
         for messages in arguments.messages or (100_000,):
             if "read" in wanted:
-                found.append(batches.batch_read(here, messages, rounds))
+                yield batches.batch_read(here, messages, rounds)
             if "write" in wanted:
-                found.append(batches.batch_write(here, messages, rounds))
+                yield batches.batch_write(here, messages, rounds)
             if "stream" in wanted:
-                found.append(streams.stream_to_parquet(here, messages, rounds))
+                yield streams.stream_to_parquet(here, messages, rounds)
         if "latency" in wanted:
-            found.append(streams.stream_latency(here, seconds, arguments.per_second))
+            yield streams.stream_latency(here, seconds, arguments.per_second)
         if "queue" in wanted:
-            found += queue.queue_beside_a_stream(here, seconds, rounds)
-    return found
+            yield from queue.queue_beside_a_stream(here, seconds, rounds)
 
 
 def _table(contests: list[Contest]) -> Table:
@@ -78,22 +80,7 @@ def _table(contests: list[Contest]) -> Table:
     return table
 
 
-def main() -> int:
-    arguments = _parser().parse_args()
-    console = Console()
-    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
-        try:
-            with Memory() as memory:
-                contests = _contests(arguments, Path(scratch))
-        except Missing as problem:
-            console.print(str(problem))
-            return 1
-    console.print(_table(contests))
-    for each in contests:
-        if each.notes:
-            console.print(each.name, {name: round(value, 3) for name, value in each.notes.items()})
-    peaks = {kind: f"{size / 2**20:,.0f} MiB" for kind, size in memory.peaks.items()}
-    console.print("largest memory of a process:", peaks)
+def _save(path: Path, contests: list[Contest], memory: Memory) -> None:
     samples = [
         {
             "name": each.name,
@@ -105,7 +92,30 @@ def main() -> int:
         }
         for each in contests
     ]
-    arguments.out.write_text(json.dumps({"contests": samples, "memory": memory.peaks}, indent=1))
+    path.write_text(json.dumps({"contests": samples, "memory": memory.peaks}, indent=1))
+
+
+def main() -> int:
+    arguments = _parser().parse_args()
+    console = Console()
+    contests: list[Contest] = []
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
+        try:
+            with Memory() as memory:
+                for contest in _contests(arguments, Path(scratch)):
+                    contests.append(contest)
+                    # At once: what was measured is kept, whatever the next course meets.
+                    _save(arguments.out, contests, memory)
+                    console.print(f"{contest.name}, {contest.messages:,}: measured")
+        except Missing as problem:
+            console.print(str(problem))
+            return 1
+    console.print(_table(contests))
+    for each in contests:
+        if each.notes:
+            console.print(each.name, {name: round(value, 3) for name, value in each.notes.items()})
+    peaks = {kind: f"{size / 2**20:,.0f} MiB" for kind, size in memory.peaks.items()}
+    console.print("largest memory of a process:", peaks)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
@@ -14,6 +15,8 @@ from bench.spark.place import TOPIC
 from bench.spark.streams import clear, our_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import psycopg
 
     from bench.spark.place import Place
@@ -27,9 +30,8 @@ COMPANY = {
 }
 
 
-def queue_beside_a_stream(place: Place, seconds: float, rounds: int) -> list[Contest]:
+def queue_beside_a_stream(place: Place, seconds: float, rounds: int) -> Iterator[Contest]:
     """Publish + claim + ack with and without a stream: Spark as one of many, and standing back."""
-    both = []
     for standing in ("", ", Spark standing back"):
         contest = Contest(f"publish + claim + ack, per second{standing}", 0)
         if standing:
@@ -39,8 +41,7 @@ def queue_beside_a_stream(place: Place, seconds: float, rounds: int) -> list[Con
                 rate, used = _beside(place, every, seconds)
                 contest.seconds.setdefault(name, []).append(rate)
                 contest.notes[f"{name}, µs of its session"] = used
-        both.append(contest)
-    return both
+        yield contest
 
 
 def _beside(place: Place, every: str | None, seconds: float) -> tuple[float, float]:
@@ -64,9 +65,11 @@ def _stand_back() -> None:
     What is left of the disturbance is what the database has to do for the stream.
     """
     for each in psutil.Process().children(recursive=True):
-        if "postgres" not in each.name():
-            for thread in each.threads():
-                os.setpriority(os.PRIO_PROCESS, thread.id, 19)
+        # Some end while one looks at them.
+        with suppress(psutil.Error, ProcessLookupError):
+            if "postgres" not in each.name():
+                for thread in each.threads():
+                    os.setpriority(os.PRIO_PROCESS, thread.id, 19)
 
 
 def _turns(place: Place, seconds: float, batch: int = 10) -> tuple[float, float]:

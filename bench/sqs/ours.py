@@ -17,7 +17,7 @@ import psycopg
 
 from bench.server import Server, running, usual
 from bench.sqs.peers import Started, await_port
-from bench.sqs.wire import Credentials
+from bench.sqs.wire import Credentials, Json
 from penstock import schema
 from penstock.sqs import key_file
 from penstock.sqs.keys import AccessKey
@@ -60,10 +60,11 @@ def penstock(processes: int = 1) -> Iterator[Started]:
         try:
             await_port(process, port)
             name = "penstock" if processes == 1 else f"penstock x{processes}"
+            url = f"http://127.0.0.1:{port}"
             yield Started(
                 name,
-                f"http://127.0.0.1:{port}",
-                Credentials(KEY.access_key, KEY.secret),
+                url,
+                Json(url, Credentials(KEY.access_key, KEY.secret)),
                 psutil.Process(process.pid),
                 server.process,
             )

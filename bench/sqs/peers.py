@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING
 import platformdirs
 import psutil
 
-from bench.sqs.wire import Credentials
+from bench.sqs.query import Query
+from bench.sqs.wire import Credentials, Json
 from penstock.testing.server import end, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from bench.sqs.wire import Protocol
 
 _MOTO = Path(__file__).with_name("moto_server.py")
 CACHE = platformdirs.user_cache_path("penstock") / "bench"
@@ -47,6 +50,7 @@ class Peer:
     packages: tuple[str, ...]
     command: Callable[[Path, int], list[str]]
     environment: Callable[[int], dict[str, str]] = field(default=lambda _port: {})
+    protocol: Callable[[str], Protocol] = field(default=lambda url: Json(url, _UNSIGNED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Started:
 
     name: str
     url: str
-    credentials: Credentials
+    protocol: Protocol
     process: psutil.Process
     database: psutil.Process | None = None
     """PostgreSQL, where there is one: its work counts too."""
@@ -98,6 +102,18 @@ def _run(words: list[str | Path], folder: Path) -> None:
         raise Absent(f"can't be installed: {done.stderr.strip().splitlines()[-1:]}")
 
 
+def _elasticmq(folder: Path, port: int) -> list[str]:
+    java = shutil.which("java")
+    if java is None:
+        raise Absent("there is no Java for it")
+    jar = next((folder / "node_modules" / "elasticmq").glob("*.jar"))
+    # Of 2013: what it reaches into was open then.
+    opened = [f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in ("lang", "util.regex")]
+    settings = [f"-Drest-sqs.bind-port={port}", "-Drest-sqs.bind-hostname=127.0.0.1"]
+    seen = [f"-Dnode-address.port={port}", "-Dnode-address.host=127.0.0.1"]
+    return [java, *opened, *settings, *seen, "-jar", str(jar)]
+
+
 PEERS = (
     Peer(
         "moto",
@@ -110,8 +126,8 @@ PEERS = (
         "localstack",
         "localstack-core, in memory",
         _pip,
-        # Later ones are not whole without parts that are not on PyPI.
-        ("localstack-core[base-runtime]>=4.14,<5",),
+        # Later ones are not whole without parts that are not on PyPI; and it reaches into cbor2.
+        ("localstack-core[base-runtime]>=4.14,<5", "cbor2<6"),
         lambda folder, _port: [str(folder / "bin" / "python"), "-m", "localstack.runtime.main"],
         lambda port: {
             "GATEWAY_LISTEN": f"127.0.0.1:{port}",
@@ -135,6 +151,14 @@ PEERS = (
         ("fauxqs",),
         lambda folder, _port: [str(folder / "node_modules" / ".bin" / "fauxqs")],
         lambda port: {"FAUXQS_PORT": str(port), "FAUXQS_LOGGER": "false"},
+    ),
+    Peer(
+        "elasticmq",
+        "0.7.1 of 2013, the only one on npm; in memory, query protocol",
+        _npm,
+        ("elasticmq",),
+        _elasticmq,
+        protocol=Query,
     ),
 )
 
@@ -163,7 +187,7 @@ def started(peer: Peer) -> Iterator[Started]:
     try:
         await_port(process, port)
         url = f"http://127.0.0.1:{port}"
-        yield Started(peer.name, url, _UNSIGNED, psutil.Process(process.pid))
+        yield Started(peer.name, url, peer.protocol(url), psutil.Process(process.pid))
     finally:
         end(process, signal.SIGTERM)
 

@@ -88,7 +88,7 @@ class Queue:
 
 async def measure(server: Started, connections: int, batch: int, seconds: float) -> list[Sample]:
     """Send, a drain of what was sent, and mixed on an empty queue, for so many seconds each."""
-    client = Client(server.url, server.credentials)
+    client = Client(server.url, server.protocol)
     lines = [await client.connect() for _ in range(connections)]
     try:
         queue = Queue(client, batch)
@@ -124,7 +124,7 @@ async def measure(server: Started, connections: int, batch: int, seconds: float)
 
 async def drain_with_backlog(server: Started, backlog: int, seconds: float) -> Sample:
     """How fast ten at a time are taken while so many more wait."""
-    client = Client(server.url, server.credentials)
+    client = Client(server.url, server.protocol)
     lines = [await client.connect() for _ in range(8)]
     try:
         queue = Queue(client, 10)

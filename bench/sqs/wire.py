@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import hmac
 import time
+import typing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -75,6 +76,27 @@ class Signer:
         digest = hashlib.sha256(canonical.encode()).hexdigest()
         text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{digest}"
         return hmac.digest(self._key, text.encode(), "sha256").hex()
+
+
+class Protocol(typing.Protocol):
+    """How requests are written and answers read."""
+
+    def request(self, action: str, given: dict[str, Any]) -> bytes: ...
+
+    def answer(self, body: bytes) -> dict[str, Any]: ...
+
+
+class Json:
+    """The protocol that SDKs speak now."""
+
+    def __init__(self, url: str, credentials: Credentials) -> None:
+        self._signer = Signer(url, credentials)
+
+    def request(self, action: str, given: dict[str, Any]) -> bytes:
+        return self._signer.request(action, msgspec.json.encode(given))
+
+    def answer(self, body: bytes) -> dict[str, Any]:
+        return msgspec.json.decode(body, type=dict[str, Any]) if body else {}
 
 
 class Failed(Exception):
@@ -157,9 +179,9 @@ def _chunks(data: bytearray, start: int) -> tuple[bool, bytes, int]:
 class Client:
     """Connections to one server, and what was measured on them."""
 
-    def __init__(self, url: str, credentials: Credentials) -> None:
+    def __init__(self, url: str, protocol: Protocol) -> None:
         self._place = urlsplit(url)
-        self._signer = Signer(url, credentials)
+        self._protocol = protocol
         self.latencies: list[float] = []
 
     async def connect(self) -> Connection:
@@ -172,14 +194,13 @@ class Client:
         host, port = self._place.hostname, self._place.port
         await loop.create_connection(lambda: connection, host, port)
 
-    async def call(self, connection: Connection, action: str, request: dict[str, Any]) -> Any:
-        body = msgspec.json.encode(request)
+    async def call(self, connection: Connection, action: str, given: dict[str, Any]) -> Any:
         started = time.perf_counter()
         if connection.closed:
             # Some servers close after each answer; what that costs is theirs.
             connection.close()
             await connection.lost.wait()
             await self._open(connection)
-        answer = await connection.ask(self._signer.request(action, body))
+        answer = await connection.ask(self._protocol.request(action, given))
         self.latencies.append(time.perf_counter() - started)
-        return msgspec.json.decode(answer) if answer else {}
+        return self._protocol.answer(answer)
