@@ -126,8 +126,8 @@ PEERS = (
         "localstack",
         "localstack-core, in memory",
         _pip,
-        # Later ones are not whole without parts that are not on PyPI; and it reaches into cbor2.
-        ("localstack-core[base-runtime]>=4.14,<5", "cbor2<6"),
+        # Later ones want a newer Python or parts that are not on PyPI, and all want older parts.
+        ("localstack-core[base-runtime]>=4.4,<4.10", "cbor2<6", "pyopenssl<25", "service-identity"),
         lambda folder, _port: [str(folder / "bin" / "python"), "-m", "localstack.runtime.main"],
         lambda port: {
             "GATEWAY_LISTEN": f"127.0.0.1:{port}",
