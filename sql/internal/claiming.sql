@@ -197,9 +197,10 @@ create or replace function penstock_data.drop_lapsed(
 language plpgsql as $$
 declare
     v_lapsed bigint[] := array(
-        select m.id from penstock_data.messages m
-        where m.topic_id = p_topic_id and m.id = any (p_ids)
-          and least(m.expires_at, m.published_at + p_retention) <= p_now);
+        select u.id from unnest(p_ids) as u(id)
+        cross join lateral (
+            select from penstock_data.messages m
+            where m.topic_id = p_topic_id and m.id = u.id and least(m.expires_at, m.published_at + p_retention) <= p_now limit 1) m);
 begin
     if v_lapsed <> '{}' then
         insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
@@ -218,23 +219,30 @@ create or replace function penstock_data.pick_late(
 ) returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_pick  penstock_data.pick;
-    v_ids   bigint[];
-    v_xids  xid8[];
+    v_pick   penstock_data.pick;
+    v_ids    bigint[];
+    v_xids   xid8[];
+    v_lapsed boolean;
 begin
-    select array_agg(m.id), array_agg(m.xid) into v_ids, v_xids
+    -- One xid as a range, in the order of the index on xids: no other will do, whatever the planner thinks of the log's size.
+    select array_agg(m.id), array_agg(m.xid), bool_or(m.lapsed) into v_ids, v_xids, v_lapsed
     from (
-        select m.id, m.xid
+        select m.id, m.xid, m.lapsed
         from unnest(penstock_data.late_xids(p_position.window_from, p_position.window_to)) as late(xid)
         cross join lateral (
-            select m.id, m.xid from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = p_topic_id and not m.flagged and m.xid = late.xid
-              and (late.xid, m.id) > (p_position.last_xid, p_position.last_id)
-            order by m.id limit p_limit) m
+            select m.id, m.xid, least(m.expires_at, m.published_at + p_retention) <= p_now as lapsed
+            from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = p_topic_id and not m.flagged and m.xid <= late.xid
+              and (m.xid, m.id) > (late.xid, case when late.xid = p_position.last_xid then p_position.last_id else 0 end)
+            order by m.xid, m.id limit p_limit) m
+        where late.xid >= p_position.last_xid
         limit p_limit
     ) m;
     if v_ids is not null then
-        v_pick.message_ids := penstock_data.drop_lapsed(p_position.queue_id, p_topic_id, p_retention, v_ids, p_now);
+        v_pick.message_ids := v_ids;
+        if v_lapsed then
+            v_pick.message_ids := penstock_data.drop_lapsed(p_position.queue_id, p_topic_id, p_retention, v_ids, p_now);
+        end if;
         v_pick.attempts := array_fill(1, array[cardinality(v_pick.message_ids)]);
         if v_pick.message_ids <> '{}' then
             perform penstock_data.claim_messages(p_position.queue_id, v_pick.message_ids, p_token, p_deadline, p_now);

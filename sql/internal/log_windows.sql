@@ -20,7 +20,7 @@ $$;
 create or replace function penstock_data.log_ids(
     p_topic_ids bigint[], p_window penstock_data.log_window, p_limit bigint, p_sizes boolean default false
 ) returns table (id bigint, bytes int)
-language plpgsql stable rows 1000 set plan_cache_mode = force_generic_plan set work_mem = '64MB' as $$
+language plpgsql stable rows 1000 set plan_cache_mode = force_generic_plan set enable_sort = off set jit = off set work_mem = '64MB' as $$
 declare
     v_late xid8[] := penstock_data.late_xids(p_window.window_from, p_window.window_to);
     v_open xid8[] := penstock_data.open_xids(p_window.window_to);
@@ -36,10 +36,10 @@ begin
         cross join lateral (
             select m.id, case when p_sizes then pg_column_size(m.payload) + coalesce(pg_column_size(m.headers), 0) end as bytes
             from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = t.id and m.xid = late.xid
-              and m.id > greatest(p_window.after_id, t.floor) and m.id <= p_window.through_id
+            where m.segment > 0 and m.topic_id = t.id and m.xid <= late.xid
+              and (m.xid, m.id) > (late.xid, greatest(p_window.after_id, t.floor)) and m.id <= p_window.through_id
               and (p_window.since is null or m.published_at >= p_window.since)
-            order by m.id limit p_limit) m)
+            order by m.xid, m.id limit p_limit) m)
         union all
         (select m.*
         from topics t

@@ -37,8 +37,8 @@ begin
         from (select distinct a.xid from unnest(v_apart) as a(xid)) a
         cross join lateral (
             select * from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_queue.topic_id and m.xid = a.xid
-            order by m.id limit p_limit) m
+            where m.segment > 0 and m.topic_id = v_queue.topic_id and m.xid between a.xid and a.xid
+            order by m.xid, m.id limit p_limit) m
         limit p_limit;
         return query
         select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
@@ -137,7 +137,7 @@ language sql stable as $$
             select from unnest(penstock_data.late_xids(p_from, p_to)) as late(xid)
             cross join lateral (
                 select from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = p_topic_id and m.xid = late.xid order by m.id limit p_limit) m
+                where m.segment > 0 and m.topic_id = p_topic_id and m.xid between late.xid and late.xid order by m.xid, m.id limit p_limit) m
             limit p_limit) late
     ) + (
         select count(*) from (

@@ -30,9 +30,10 @@ begin
             from unnest(v_late) as late(xid)
             cross join lateral (
                 select m.xid, m.id from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = p_topic_id and m.flagged and m.xid = late.xid
-                  and (late.xid, m.id) > (v_xid, v_id)
-                order by m.id limit c_chunk) m)
+                where m.segment > 0 and m.topic_id = p_topic_id and m.flagged and m.xid <= late.xid
+                  and (m.xid, m.id) > (late.xid, case when late.xid = v_xid then v_id else 0 end)
+                order by m.xid, m.id limit c_chunk) m
+            where late.xid >= v_xid)
             union all
             (select m.xid, m.id from penstock_data.messages m
             where m.segment > 0 and m.topic_id = p_topic_id and m.flagged
@@ -76,9 +77,9 @@ begin
             from unnest(v_late) as late(xid)
             cross join lateral (
                 select m.id from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = p_queue.topic_id and m.xid = late.xid and m.id > p_position.last_id
+                where m.segment > 0 and m.topic_id = p_queue.topic_id and m.xid <= late.xid and (m.xid, m.id) > (late.xid, p_position.last_id)
                   and (p_queue.ordering = 'fifo' or not m.flagged)
-                order by m.id limit c_chunk) m)
+                order by m.xid, m.id limit c_chunk) m)
             union all
             (select m.id from penstock_data.messages m
             where m.segment > 0 and m.topic_id = p_queue.topic_id

@@ -26,7 +26,7 @@ $$;
 create or replace function penstock_data.window_rows(
     p_topic_id bigint, p_position penstock_data.reader_positions, p_limit int
 ) returns setof penstock_data.messages
-language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_sort = off set jit = off as $$
 declare
     v_late xid8[] := penstock_data.late_xids(p_position.window_from, p_position.window_to);
     v_open xid8[] := penstock_data.open_xids(p_position.window_to);
@@ -37,9 +37,9 @@ begin
         from unnest(v_late) as late(xid)
         cross join lateral (
             select * from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = p_topic_id and m.xid = late.xid and m.id > p_position.last_id
+            where m.segment > 0 and m.topic_id = p_topic_id and m.xid <= late.xid and (m.xid, m.id) > (late.xid, p_position.last_id)
               and (p_position.starts_at is null or m.published_at >= p_position.starts_at)
-            order by m.id limit p_limit) m)
+            order by m.xid, m.id limit p_limit) m)
         union all
         (select * from penstock_data.messages m
         where m.segment > 0 and m.topic_id = p_topic_id

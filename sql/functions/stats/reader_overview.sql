@@ -29,7 +29,7 @@ begin
                 from unnest(penstock_data.open_xids(p.window_from) || penstock_data.open_xids(p.window_to)) as a(xid)
                 cross join lateral (
                     select * from penstock_data.messages m
-                    where m.segment > 0 and m.topic_id = r.topic_id and m.xid = a.xid order by m.id limit 10001) m
+                    where m.segment > 0 and m.topic_id = r.topic_id and m.xid between a.xid and a.xid order by m.xid, m.id limit 10001) m
                 limit 10001)
                 union
                 -- A window used up: all that no snapshot of it sees.  One that is being read: all behind the last id.
