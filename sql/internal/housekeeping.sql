@@ -97,6 +97,7 @@ language plpgsql stable
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_sort = off
+set jit = off
 as $$
 declare
     v_low xid8 := coalesce(p_position.last_xid, pg_snapshot_xmax(p_position.window_to));

@@ -8,6 +8,7 @@ language plpgsql stable rows 100
 set plan_cache_mode = force_generic_plan
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -7,6 +7,7 @@ language plpgsql stable
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_sort = off
+set jit = off
 as $$
 declare
     v_queue    penstock_data.queues;

@@ -108,3 +108,19 @@ def test_looking_goes_along_indexes(deep: Session) -> None:
     for look in LOOKS:
         with only_index_scans(deep):
             deep.execute(look.encode())
+
+
+def test_nothing_is_compiled_for_a_look(db: Session) -> None:
+    """A sort that can't be avoided counts as endless where sorts are off, and so worth compiling.
+
+    That took up to half a second on servers that compile, for looks of some milliseconds.
+    """
+    found = db.execute(
+        """
+        select p.oid::regprocedure::text from pg_proc p
+        join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname like 'penstock%' and 'enable_sort=off' = any (p.proconfig)
+          and not 'jit=off' = any (p.proconfig)
+        """
+    )
+    assert found.fetchall() == []

@@ -6,6 +6,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan    -- planning anew takes ten times as long as looking
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
 as $$
 declare
     v_queue_id bigint := penstock_data.watched_queue(queue_name);

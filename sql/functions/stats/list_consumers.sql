@@ -9,6 +9,7 @@ language sql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
     select q.name, h.token, sum(h.claimed)::bigint,
         (array_agg(h.first_id order by h.claimed_at) filter (where h.first_id is not null))[:10],

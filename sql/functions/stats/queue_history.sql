@@ -9,6 +9,7 @@ returns table (
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_bitmapscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

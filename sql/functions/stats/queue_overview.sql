@@ -10,6 +10,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_bitmapscan = off
 set enable_sort = off
+set jit = off
 as $$
 #variable_conflict use_column
 begin
