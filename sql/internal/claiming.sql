@@ -224,7 +224,7 @@ declare
     v_xids   xid8[];
     v_lapsed boolean;
 begin
-    -- One xid as a range, in the order of the index on xids: no other will do, whatever the planner thinks of the log's size.
+    -- One xid as a range: docs/internals/windows.md, "Two scans".
     select array_agg(m.id), array_agg(m.xid), bool_or(m.lapsed) into v_ids, v_xids, v_lapsed
     from (
         select m.id, m.xid, m.lapsed

@@ -48,8 +48,7 @@ begin
             from penstock_data.messages m
             where m.segment > 0 and m.topic_id = t.id
               and m.id > greatest(p_window.from_id, p_window.after_id, t.floor) and m.id <= p_window.through_id
-              -- "is true", so that no index answers to it and the one on ids is walked (docs/internals/windows.md).
-              and (m.xid >= pg_snapshot_xmax(p_window.window_from) and m.xid < pg_snapshot_xmax(p_window.window_to)) is true
+              and m.xid >= pg_snapshot_xmax(p_window.window_from) and m.xid < pg_snapshot_xmax(p_window.window_to)
               and m.xid <> all (v_open)
               and (p_window.since is null or m.published_at >= p_window.since)
             order by m.id limit p_limit) m)

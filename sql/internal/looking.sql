@@ -38,6 +38,7 @@ begin
         from (select distinct a.xid from unnest(v_apart) as a(xid)) a
         cross join lateral (
             select * from penstock_data.messages m
+            -- One xid as a range: docs/internals/windows.md, "Two scans".
             where m.segment > 0 and m.topic_id = v_queue.topic_id and m.xid between a.xid and a.xid
             order by m.xid, m.id limit p_limit) m
         limit p_limit;
@@ -138,6 +139,7 @@ language sql stable as $$
             select from unnest(penstock_data.late_xids(p_from, p_to)) as late(xid)
             cross join lateral (
                 select from penstock_data.messages m
+                -- One xid as a range: docs/internals/windows.md, "Two scans".
                 where m.segment > 0 and m.topic_id = p_topic_id and m.xid between late.xid and late.xid order by m.xid, m.id limit p_limit) m
             limit p_limit) late
     ) + (

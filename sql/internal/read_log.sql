@@ -84,8 +84,7 @@ begin
             (select m.id from penstock_data.messages m
             where m.segment > 0 and m.topic_id = p_queue.topic_id
               and m.id > greatest(p_position.from_id, p_position.last_id) and m.id <= p_position.to_id
-              -- "is true", so that no index answers to it and the one on ids is walked (docs/internals/windows.md).
-              and (m.xid >= pg_snapshot_xmax(p_position.window_from) and m.xid < pg_snapshot_xmax(p_position.window_to)) is true
+              and m.xid >= pg_snapshot_xmax(p_position.window_from) and m.xid < pg_snapshot_xmax(p_position.window_to)
               and m.xid <> all (v_open)
               and (p_queue.ordering = 'fifo' or not m.flagged)
             order by m.id limit c_chunk)

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 # Tables that grow; a call that scans one of them whole has lost its index.
 GROWING = "messages_|claims|scheduled|receipts_|positions|lanes|backlog|dedupe_keys|dead_letters"
 
+KINDS = {
+    "standard": "",
+    "fifo": ", ordering => 'fifo'",
+    "fair": ", ordering => 'fair'",
+    "filtered": """, filter => '{"payload": {}}'""",
+}
+
+
+def create(db: Session, kind: str = "standard", name: str = "q") -> None:
+    """A queue of the topic "q" that never buries anything."""
+    db.execute(
+        f"select penstock.create_queue('{name}', 'q', max_delivery_attempts => 0 {KINDS[kind]})"
+    )
+
 
 def buffers(conn: Session, statement: str, *given: Any) -> int:
     """Blocks that a statement touched, with everything that it calls."""

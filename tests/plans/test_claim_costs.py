@@ -11,10 +11,12 @@ from tests.plans.costs import (
     CLAIM_AND_ACK,
     CLAIM_AND_NACK,
     CLAIM_AND_RELEASE,
+    KINDS,
     ack_cost,
     assert_no_growth,
     buffers,
     claim_cost,
+    create,
     explained,
     fill,
     fill_flagged,
@@ -32,12 +34,6 @@ if TYPE_CHECKING:
 
     Session = psycopg.Connection[Any]
 
-KINDS = {
-    "standard": "",
-    "fifo": ", ordering => 'fifo'",
-    "fair": ", ordering => 'fair'",
-    "filtered": """, filter => '{"payload": {}}'""",
-}
 TURNS = "(n % 500)::text"
 LOOPS = {"ack": CLAIM_AND_ACK, "nack": CLAIM_AND_NACK, "release": CLAIM_AND_RELEASE}
 
@@ -46,12 +42,6 @@ LOOPS = {"ack": CLAIM_AND_ACK, "nack": CLAIM_AND_NACK, "release": CLAIM_AND_RELE
 def kind(request: pytest.FixtureRequest, db: Session) -> str:
     create(db, request.param)
     return str(request.param)
-
-
-def create(db: Session, kind: str = "standard", name: str = "q") -> None:
-    db.execute(
-        f"select penstock.create_queue('{name}', 'q', max_delivery_attempts => 0 {KINDS[kind]})"
-    )
 
 
 def settle(db: Session, times: int = 3) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.plans.costs import assert_no_growth, buffers, fill
+from tests.plans.costs import KINDS, assert_no_growth, buffers, create, fill
 
 if TYPE_CHECKING:
     import psycopg
@@ -19,14 +19,8 @@ if TYPE_CHECKING:
 
     Session = psycopg.Connection[Any]
 
-KINDS = {
-    "standard": "",
-    "fifo": ", ordering => 'fifo'",
-    "fair": ", ordering => 'fair'",
-    "filtered": """, filter => '{"payload": {}}'""",
-}
-CLAIM = "select * from penstock.consume_messages_batch('q', 'plans', 600, 10)"
-READ = "select * from penstock.read_window('r', 10)"
+CLAIM = "select * from penstock.consume_messages_batch('q', 'plans', 600, %s)"
+READ = "select * from penstock.read_window('r', %s)"
 LOOK = "select * from penstock.reader_overview()"
 STREAM = "select * from penstock.next_offset(array[1], %s)"
 
@@ -41,22 +35,20 @@ def late(db: Session, connect: Connect, count: int) -> dict[str, int]:
     assert row is not None
     writer.commit()
     fill(db, 1)
-    costs = {each: buffers(db, each) for each in (LOOK, READ, CLAIM)}
-    return costs | {STREAM: buffers(db, STREAM, Jsonb(row[0]))}
+    asked = {LOOK: (), READ: (10,), CLAIM: (10,), STREAM: (Jsonb(row[0]),)}
+    return {each: buffers(db, each, *given) for each, given in asked.items()}
 
 
 def drain(db: Session) -> None:
-    claimed, read = True, True
-    while claimed or read:
-        claimed = db.execute(CLAIM.replace("10)", "10000)")).fetchall()
-        read = db.execute(READ.replace("10)", "10000)")).fetchall()
-        if read:
-            db.execute("select penstock.commit_window('r', %s)", (read[-1][0],))
+    while db.execute(CLAIM, (10_000,)).fetchall():
+        pass
+    while read := db.execute(READ, (10_000,)).fetchall():
+        db.execute("select penstock.commit_window('r', %s)", (read[-1][0],))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_late_writer_costs_nothing(db: Session, connect: Connect, kind: str) -> None:
-    db.execute(f"select penstock.create_queue('q', 'q' {KINDS[kind]})")
+    create(db, kind)
     db.execute("select penstock.create_reader('r', 'q')")
     for _ in range(7):
         late(db, connect, 0)

@@ -30,6 +30,7 @@ begin
                 from unnest(penstock_data.open_xids(p.window_from) || penstock_data.open_xids(p.window_to)) as a(xid)
                 cross join lateral (
                     select * from penstock_data.messages m
+                    -- One xid as a range: docs/internals/windows.md, "Two scans".
                     where m.segment > 0 and m.topic_id = r.topic_id and m.xid between a.xid and a.xid order by m.xid, m.id limit 10001) m
                 limit 10001)
                 union
