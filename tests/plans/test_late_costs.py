@@ -5,6 +5,7 @@ The worst case for the planner: its plans are made while the log is empty and no
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,11 +26,11 @@ LOOK = "select * from penstock.reader_overview()"
 STREAM = "select * from penstock.next_offset(array[1], %s)"
 
 
-def late(db: Session, connect: Connect, count: int) -> dict[str, int]:
-    """What it costs to find the message of a writer before whose commit so many were published."""
+def late(db: Session, connect: Connect) -> dict[str, int]:
+    """What it costs to find the message of a writer that commits when all others were read."""
     writer = connect(autocommit=False)
     writer.execute("select penstock.publish_message('q', '{}')")
-    fill(db, count, key="n::text")
+    fill(db, 1, key="n::text")
     drain(db)
     row = db.execute("select penstock.log_offset(false)").fetchone()
     assert row is not None
@@ -37,6 +38,12 @@ def late(db: Session, connect: Connect, count: int) -> dict[str, int]:
     fill(db, 1)
     asked = {LOOK: (), READ: (10,), CLAIM: (10,), STREAM: (Jsonb(row[0]),)}
     return {each: buffers(db, each, *given) for each, given in asked.items()}
+
+
+def usual(db: Session, connect: Connect) -> dict[str, float]:
+    """Medians, because now and then a claim looks at everything once more."""
+    costs = [late(db, connect) for _ in range(7)]
+    return {each: median(cost[each] for cost in costs) for each in costs[0]}
 
 
 def drain(db: Session) -> None:
@@ -50,9 +57,8 @@ def drain(db: Session) -> None:
 def test_a_late_writer_costs_nothing(db: Session, connect: Connect, kind: str) -> None:
     create(db, kind)
     db.execute("select penstock.create_reader('r', 'q')")
-    for _ in range(7):
-        late(db, connect, 0)
-    few = late(db, connect, 1000)
-    late(db, connect, 20_000)
-    for what, cost in late(db, connect, 20_000).items():
+    few = usual(db, connect)
+    fill(db, 40_000, key="n::text")
+    drain(db)
+    for what, cost in usual(db, connect).items():
         assert_no_growth(few[what], cost, 1.4)
