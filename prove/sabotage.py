@@ -15,7 +15,7 @@ FUNCTIONS = """
 """
 
 #: Claims on one queue go ahead together.
-NO_TURNS = ("pg_try_advisory_xact_lock(", "(1 = 1) or pg_try_advisory_xact_lock(")
+NO_TURNS = ("for update of l skip locked", "")
 
 #: A claim that is about to be split or extended is not locked first.
 NO_LOCK = (

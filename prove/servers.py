@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import psycopg
 
 from penstock import schema
 from penstock.testing import server as servers
+from prove.processes import kill_family
 from tests.fixtures.databases import Database
 
 if TYPE_CHECKING:
@@ -58,12 +58,7 @@ class Mortal:
 
     def kill(self) -> None:
         """SIGKILL for every process of it at once, as when the power of its container goes."""
-        postmaster = psutil.Process(self._process.pid)
-        family = [postmaster, *postmaster.children(recursive=True)]
-        for process in family:
-            process.kill()
-        self._process.wait()
-        psutil.wait_procs(family, timeout=20)
+        kill_family(self._process)
 
     def start(self) -> None:
         self._process, self.port = servers.start(

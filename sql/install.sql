@@ -11,6 +11,8 @@ begin;
 \ir tables/error_codes.sql
 \ir tables/topics.sql
 \ir tables/queues.sql
+\ir tables/claim_locks.sql
+\ir tables/named_locks.sql
 \ir tables/messages.sql
 \ir tables/flags.sql
 \ir tables/positions.sql
@@ -19,23 +21,32 @@ begin;
 \ir tables/lanes.sql
 \ir tables/receipts.sql
 \ir tables/dead_letters.sql
+\ir tables/renewals.sql
 \ir tables/segments.sql
+\ir tables/maintenance.sql
 \ir tables/dedupe_keys.sql
 \ir tables/waiting.sql
 \ir tables/readers.sql
 \ir tables/streams.sql
 \ir tables/writes.sql
 \ir tables/imports.sql
+\ir tables/grantees.sql
 \ir tables/audit.sql
 \ir tables/types.sql
 
 -- What earlier installations lack
 \ir migrations/paused_queues.sql
+\ir migrations/grantees.sql
+\ir migrations/maintenance_steps.sql
+\ir migrations/message_states.sql
+\ir migrations/expiries.sql
+\ir migrations/stream_marks.sql
 
 -- How it works inside
 \ir internal/errors.sql
 \ir internal/clock.sql
 \ir internal/lookups.sql
+\ir internal/permissions.sql
 \ir internal/locks.sql
 \ir internal/windows.sql
 \ir internal/wakeups.sql
@@ -43,6 +54,7 @@ begin;
 \ir internal/append_plain.sql
 \ir internal/queue_settings.sql
 \ir internal/levels.sql
+\ir internal/lapses.sql
 \ir internal/start_positions.sql
 \ir internal/lanes.sql
 \ir internal/runs.sql
@@ -56,6 +68,7 @@ begin;
 \ir internal/claim_with_care.sql
 \ir internal/give_up.sql
 \ir internal/contents.sql
+\ir internal/states.sql
 \ir internal/unread_estimate.sql
 \ir internal/history.sql
 \ir internal/dead_letters.sql
@@ -64,10 +77,13 @@ begin;
 \ir internal/log_windows.sql
 \ir internal/receipt_windows.sql
 \ir internal/streams.sql
+\ir internal/origin.sql
+\ir internal/stream_marks.sql
 \ir internal/stages.sql
 \ir internal/writes.sql
 \ir internal/segments.sql
 \ir internal/housekeeping.sql
+\ir internal/steps.sql
 \ir internal/rebasing.sql
 \ir internal/deliver.sql
 \ir internal/finish_message.sql
@@ -125,6 +141,7 @@ begin;
 \ir functions/stream/receipts.sql
 \ir functions/stream/check_kept.sql
 \ir functions/stream/streams.sql
+\ir functions/stream/safe_offset.sql
 \ir functions/stream/wait_for_log.sql
 \ir functions/write/open_part.sql
 \ir functions/write/publish_part.sql
@@ -200,6 +217,9 @@ begin;
 \ir sqs/run_move_tasks.sql
 \ir sqs/settings.sql
 \ir sqs/access_keys.sql
+
+-- What all tables have, those of SQS included
+\ir migrations/replica_identities.sql
 
 -- What an earlier version had and this one has not
 \ir sweep.sql

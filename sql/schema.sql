@@ -1,7 +1,16 @@
 -- The schemas, and the guard that keeps an older script from touching a newer installation.
 -- penstock holds what people call, penstock_data what only the engine touches.
--- One installation at a time: the second waits and then finds everything in place.
-do $$ begin perform pg_advisory_xact_lock(1346719318, 0); end $$;
+-- One installation at a time: the second waits and then finds everything in place.  A table is locked, because any role
+-- that may connect can hold an advisory lock; only before the first installation is there no table.
+do $$
+begin
+    if to_regclass('penstock_data.settings') is not null then
+        lock table penstock_data.settings in share row exclusive mode;
+    else
+        perform pg_advisory_xact_lock(1346719318, 0);
+    end if;
+end
+$$;
 create schema if not exists penstock;
 create schema if not exists penstock_data;
 create schema if not exists penstock_stage;

@@ -7,7 +7,7 @@ begin
         select p.oid::regprocedure
         from pg_proc p join penstock_functions_before b on b.oid = p.oid and b.version = p.xmin::text
     loop
-        execute format('drop function %s', v_function);
+        execute format('drop routine %s', v_function);
     end loop;
 end
 $$;

@@ -43,7 +43,8 @@ CHAPTERS = {
 }
 
 _START = re.compile(
-    r"(?P<comment>(?:^--[^\n]*\n)*)create or replace function (?P<schema>\w+)\.(?P<name>\w+)\(",
+    r"(?P<comment>(?:^--[^\n]*\n)*)create or replace (?P<kind>function|procedure) "
+    r"(?P<schema>\w+)\.(?P<name>\w+)\(",
     re.MULTILINE,
 )
 _VIEW = re.compile(
@@ -62,6 +63,7 @@ class Function:
     contract: str
     body: str
     file: Path
+    is_procedure: bool = False
 
     @property
     def chapter(self) -> str:
@@ -70,6 +72,8 @@ class Function:
     @property
     def signature(self) -> str:
         one_line = f"penstock.{self.name}({', '.join(self.arguments)})"
+        if self.is_procedure:
+            return f"call {one_line}"
         if len(one_line) > 88:
             inside = ",\n".join(f"    {argument}" for argument in self.arguments)
             one_line = f"penstock.{self.name}(\n{inside}\n)"
@@ -133,6 +137,7 @@ def _function(file: Path, start: re.Match[str], rest: str) -> Function:
         contract=start["comment"],
         body=_without_comments(rest[close:]),
         file=file,
+        is_procedure=start["kind"] == "procedure",
     )
 
 

@@ -29,7 +29,7 @@ _CALLS: dict[str, tuple[str, Any]] = {
         {"traceparent": "00-1", "n": 7},
     ),
     "search": (
-        f"select * from penstock.find_messages('t', 'unread', headers => {_JSON})",
+        f"select * from penstock.find_messages('t', 'waiting', headers => {_JSON})",
         {"a": 1},
     ),
     "offset": (f"select * from penstock.next_offset('{{1}}', {_JSON})", _OFFSET),

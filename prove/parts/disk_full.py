@@ -169,7 +169,7 @@ class _Play:
             psycopg.connect(self.server.dsn(), autocommit=True, connect_timeout=2) as db,
         ):
             db.execute("set statement_timeout = '5s'")
-            db.execute("select penstock.maintain()")
+            db.execute("call penstock.run_maintenance()")
 
     def _revive(self) -> None:
         if not self.server.alive:

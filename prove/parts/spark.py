@@ -1,4 +1,4 @@
-"""A Spark stream into a lake is killed in the middle of its batches, again and again."""
+"""A Spark stream into a lake is killed in the middle of its batches, and so is its server."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from prove import outages
 from prove.actors.names import TOPIC
 from prove.cast import PATIENCE_SECONDS
 from prove.ledger import Step
 from prove.model import Outcome, Part
+from prove.replicas import pair
 from prove.servers import mortal
 from prove.stage import staged
 
 if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
     from pathlib import Path
 
     from prove.model import Take
@@ -43,7 +47,84 @@ def play(take: Take) -> Outcome:
         assert not any(stage.stop(publishers)), "a publisher failed: see publish.log"
         assert archive.start("--once").wait(LAST_RUN_SECONDS) == 0, "the archive: see archive.log"
         stage.recorder.finish()
-        return _outcome(stage, archive.rows(), kills)
+        outcome = _outcome(stage, archive.rows(), kills)
+    if take.sabotaged:
+        return outcome
+    return _with_outages(take, outcome)
+
+
+def _with_outages(take: Take, outcome: Outcome) -> Outcome:
+    """The same with the server killed, and with standbys promoted that lag."""
+    kills, promotions = take.size(full=30, quick=1), take.size(full=10, quick=1)
+    killed = kill_servers(take.folder / "kills", kills, take.luck)
+    take.say(f"{kills} server kills: {killed}")
+    promoted = promote(take.folder / "promotions", promotions, take.luck)
+    take.say(f"{promotions} promotions: {promoted}")
+    broken = {f"{name} (kills)": count for name, count in killed.items() if _is_fault(name, count)}
+    broken |= {
+        f"{name} (promotions)": count
+        for name, count in promoted.items()
+        # After a fail-over that lost a tail, messages may come twice.
+        if _is_fault(name, count) and "twice" not in name
+    }
+    counts = {
+        **outcome.counts,
+        "server kills": kills,
+        "promotions": promotions,
+        **{f"{name} (kills)": count for name, count in killed.items()},
+        **{f"{name} (promotions)": count for name, count in promoted.items()},
+    }
+    return Outcome(counts, {**outcome.broken, **broken})
+
+
+def _is_fault(name: str, count: int) -> bool:
+    return bool(count) and ("lost" in name or "twice" in name)
+
+
+def kill_servers(folder: Path, kills: int, luck: random.Random) -> dict[str, int]:
+    folder.mkdir()
+    # Only transactions that ask for it are flushed.
+    with mortal(wal_writer_delay="10s") as server:
+        dsn = server.database.tcp_dsn
+
+        def kill(_number: int) -> None:
+            server.kill()
+            server.start()
+
+        return _struck(dsn, folder, kills, luck, kill)
+
+
+def promote(folder: Path, promotions: int, luck: random.Random) -> dict[str, int]:
+    folder.mkdir()
+    folder.chmod(0o755)
+    with pair(folder, synchronous=False) as servers:
+
+        def fail_over(_number: int) -> None:
+            servers.silence()
+            time.sleep(luck.uniform(0.5, 2))
+            servers.fail_over()
+            servers.follow()
+
+        return _struck(servers.dsn, folder, promotions, luck, fail_over)
+
+
+def _struck(
+    dsn: str, folder: Path, times: int, luck: random.Random, blow: Callable[[int], None]
+) -> dict[str, int]:
+    with staged(dsn, folder / "stage") as stage:
+        readers = outages.Readers(Archive(dsn, folder), outages.Stream(dsn, folder))
+        # Few enough that the readers are never far behind: then their offsets are young.
+        publishers = stage.publishers(1, "--lanes", "2", "--batch", "5", "--pause", "0.3")
+        unruly = outages.Unruly(dsn, luck)
+        try:
+            outages.strike(readers, times, luck, blow)
+            unruly.stop()
+            stage.stop(publishers)
+            readers.end()
+        finally:
+            unruly.stop()
+            readers.kill()
+        return outages.judged(dsn, readers)
 
 
 class Archive:
@@ -136,11 +217,14 @@ def _outcome(stage: Stage, rows: list[int], kills: int) -> Outcome:
 PART = Part(
     name="spark",
     promise="A Spark stream into a lake that is killed in the middle of its work loses nothing and "
-    "writes nothing twice.",
+    "writes nothing twice; nor when the server is killed. After a fail-over that lost a tail it "
+    "loses nothing of what is there.",
     how="`penstock pipeline archive` into a Delta lake is killed 20 times, whole or only its "
-    "Python workers, before, during and after its batches, while publishers go on.",
+    "Python workers, before, during and after its batches, while publishers go on. Then the server "
+    "is killed 30 times while the archive and a stream into Parquet run, and 10 times a standby "
+    "that lags is promoted; publishers commit, roll back and commit late.",
     sabotage="the archive forgets its state whenever it dies",
     breaks=frozenset({"duplicated"}),
     play=play,
-    enough={"stream kills": 20, "acked": 2000},
+    enough={"stream kills": 20, "acked": 2000, "server kills": 30, "promotions": 10},
 )

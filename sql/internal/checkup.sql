@@ -11,6 +11,17 @@ language sql stable as $$
     ) f, (select coalesce(current_setting('penstock.throwaway', true), '') = 'on' as throwaway) s
 $$;
 
+-- health() runs with the rights of the owner, who sees when other roles' transactions began only as a superuser or a
+-- member of pg_read_all_stats.
+create or replace function penstock_data.check_sight() returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'sight', s.full_sight,
+        case when s.full_sight then 'sessions of all roles are seen'
+             else format('role %I does not see the transactions of other roles: ''claim locks'' and ''old transactions'' may miss some', current_user) end,
+        case when not s.full_sight then format('grant pg_read_all_stats to %I', current_user) end
+    from (select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as full_sight) s
+$$;
+
 create or replace function penstock_data.check_old_transactions(p_age interval)
 returns table (name text, ok boolean, detail text, advice text)
 language sql stable as $$
@@ -31,6 +42,23 @@ language sql stable as $$
     from penstock.horizon_holders(p_age) h where h.kind = 'prepared transaction'
 $$;
 
+-- A step of housekeeping fails, or has not been done for a day.  A lock that can't be had now and then is no failure yet.
+create or replace function penstock_data.check_maintenance_steps() returns table (name text, ok boolean, detail text, advice text)
+language sql stable as $$
+    select 'maintenance', count(*) = 0,
+        coalesce(string_agg(b.fault, '; ' order by b.place), 'every step is done'),
+        case when bool_or(b.failing_since is not null) then 'mend the cause, and see select * from penstock.maintain_step(step)'
+             when count(*) > 0 then 'run penstock maintain --every 30s, or call penstock.run_maintenance() every minute' end
+    from (
+        select m.place, m.failing_since,
+            case when m.failing_since is null then format('%L has not been done since %s', m.step, date_trunc('minute', m.done_at))
+                else format('%L fails since %s, %s times: %s', m.step, date_trunc('second', m.failing_since), m.failures, m.error) end as fault
+        from penstock_data.maintenance m cross join (select penstock_data.clock() as now) c
+        where m.failing_since is not null and (m.code not in ('55P03', '40P01') or m.failing_since <= c.now - interval '10 minutes')
+           or m.failing_since is null and m.done_at < c.now - interval '1 day'
+    ) b
+$$;
+
 -- A slot that nobody reads keeps WAL, and with an xmin dead rows as well, until the disk is full.
 create or replace function penstock_data.check_slots() returns table (name text, ok boolean, detail text, advice text)
 language sql stable as $$
@@ -48,18 +76,25 @@ language sql stable as $$
     from (select greatest(age(d.datfrozenxid), mxid_age(d.datminmxid)) as age from pg_database d where d.datname = current_database()) a
 $$;
 
-create or replace function penstock_data.check_segments(p_most int) returns table (name text, ok boolean, detail text, advice text)
+-- A segment that waits to be emptied for longer than any retention of a topic explains.
+create or replace function penstock_data.check_segments(p_age interval) returns table (name text, ok boolean, detail text, advice text)
 language sql stable as $$
-    select 'segments', count(*) < p_most, format('%s wait to be emptied', count(*)),
-        case when count(*) >= p_most then 'something has not read them: see held_by of penstock.segment_overview(), and call penstock.maintain()' end
-    from penstock_data.segments s where s.kind = 'messages' and s.closed_at is not null
+    select 'segments', count(*) filter (where s.late) = 0,
+        format('%s wait to be emptied, %s for longer than %s', count(*), count(*) filter (where s.late), p_age),
+        case when count(*) filter (where s.late) > 0
+            then 'something has not read them: see held_by of penstock.segment_overview(), and call penstock.run_maintenance()' end
+    from (
+        select s.closed_at + coalesce((select max(t.retention) from penstock_data.topics t), '0') + p_age < penstock_data.clock() as late
+        from penstock_data.segments s where s.kind = 'messages' and s.closed_at is not null
+    ) s
 $$;
 
 create or replace function penstock_data.check_indexes() returns table (name text, ok boolean, detail text, advice text)
 language sql stable as $$
     with wanted as (
         select unnest(array['messages_window', 'messages_id', 'messages_flagged', 'receipts_window', 'scheduled_due', 'scheduled_ranked',
-            'scheduled_given_back', 'claims_deadline', 'queues_topic', 'dedupe_keys_until', 'waiting_topic', 'backlog_message']) as name
+            'scheduled_given_back', 'claims_deadline', 'queues_topic', 'dedupe_keys_until', 'waiting_topic', 'backlog_message', 'stream_marks_newest',
+            'scheduled_expiring', 'backlog_expiring', 'renewals_over']) as name
     ), bad as (
         select w.name || ' is missing' as fault from wanted w
         where not exists (select from pg_class c where c.relname = w.name and c.relnamespace = 'penstock_data'::regnamespace and c.relkind in ('i', 'I'))

@@ -1,6 +1,6 @@
 -- Claim messages of a queue, whatever they need: everything that the short way of consume_messages_batch leaves alone.
--- Called under the queue's claim lock, with arguments of consume_messages_batch.
-create or replace function penstock_data.claim_with_care(queue_name text, consumer_token text, vt_seconds int, batch_size int)
+-- Called under the queue's claim lock, with arguments of consume_messages_batch; p_last_id as in bound_window.
+create or replace function penstock_data.claim_with_care(queue_name text, consumer_token text, vt_seconds int, batch_size int, p_last_id bigint)
 returns table (
     message_id bigint, payload jsonb, headers jsonb, key text, priority int, delivery_attempts int, vt timestamptz,
     published_at timestamptz, correlation_id text, tenant_id text
@@ -89,7 +89,7 @@ begin
     end if;
     if v_care then
         select * into v_queue from penstock_data.queues q where q.id = v_seen.id;
-        v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size, v_full);
+        v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size, v_full, p_last_id);
         -- Ahead of the log go the priorities that are not below it.
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
             array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_seen.direct),

@@ -8,6 +8,14 @@ begin
 end
 $$;
 
+-- Tell the caller of a claim that it did not get its turn: no rows come, and yet the queue may hold messages.
+create or replace function penstock_data.tell_busy(p_queue_name text) returns void
+language plpgsql as $$
+begin
+    raise notice using errcode = 'PS018', message = format('queue %L is busy: another claim holds it', p_queue_name);
+end
+$$;
+
 -- Under REPEATABLE READ the position we see may be old.  Locking it and writing it again at the next seq tells: PostgreSQL
 -- raises a serialization error when it was trimmed, or when somebody was there first.
 create or replace function penstock_data.guard_position(p_position penstock_data.positions) returns penstock_data.positions
@@ -41,7 +49,7 @@ $$;
 -- Arrays are compared by `in (select unnest(…))`, which hashes one of them: operators compare each with each.
 create or replace function penstock_data.unclaim(p_queue_id bigint, p_token text, p_ids bigint[], p_now timestamptz)
 returns setof penstock_data.claims
-language plpgsql set plan_cache_mode = force_generic_plan as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
     v_rest   bigint[] := array(select distinct id from unnest(p_ids) id where id is not null order by id);
     v_count  int := cardinality(v_rest);

@@ -115,25 +115,6 @@ language sql stable rows 1000 as $$
     where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed')
 $$;
 
--- The accounting of a queue: unread + scheduled + claimed + done + dead = published since it began.
-create or replace function penstock_data.count_queue(p_queue_id bigint)
-returns table (
-    unread bigint, scheduled bigint, pending bigint, processing bigint, completed bigint, dead bigint, oldest_pending_at timestamptz
-)
-language sql stable rows 1 as $$
-    select u.count, s.count, u.count + s.count, c.count, d.count, l.count, least(u.oldest, s.oldest)
-    from
-        (select count(*), min(m.published_at) as oldest from penstock_data.unread_messages(p_queue_id) m) u,
-        (select count(*), min(m.published_at) as oldest
-         from penstock_data.scheduled_messages(p_queue_id) s
-         join penstock_data.queues q on q.id = p_queue_id
-         join penstock_data.messages m on m.topic_id = q.topic_id and m.id = s.message_id) s,
-        (select coalesce(sum(cardinality(c.message_ids)), 0)::bigint as count from penstock_data.claims c where c.queue_id = p_queue_id) c,
-        (select coalesce(sum(cardinality(r.message_ids)), 0)::bigint as count from penstock_data.receipts r
-         where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed')) d,
-        (select count(*) from penstock_data.dead_letters l where l.queue_id = p_queue_id) l
-$$;
-
 -- Every message of a queue with its status, as the view queue_messages shows it.  Security definer, because a view runs
 -- its functions with the rights of whoever looks.
 create or replace function penstock_data.queue_messages(p_queue_id bigint)

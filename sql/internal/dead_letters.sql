@@ -1,9 +1,14 @@
--- Until the transaction ends, no maintain() drops or moves messages: it could not see what this one is about to need.
--- The locks on rows give a serialization error to a caller whose snapshot is older than the last time it did so.
+-- Until the transaction ends, no step of housekeeping drops or moves messages: it could not see what this one is about to
+-- need.  A step that is under way is waited for, ten seconds at most: only a session that keeps one open takes longer.
+-- The locks on rows of the log give a serialization error to a caller whose snapshot is older than the last time it did so.
 create or replace function penstock_data.keep_maintenance_out(p_queue penstock_data.queues) returns void
 language plpgsql as $$
+declare
+    v_before text := current_setting('lock_timeout');
 begin
-    perform pg_advisory_xact_lock_shared(1346719317, 0);
+    perform set_config('lock_timeout', '10s', true) where v_before = '0';
+    perform from penstock_data.maintenance m where m.step in ('kept messages dropped', 'segments emptied') for share;
+    perform set_config('lock_timeout', v_before, true);
     if current_setting('transaction_isolation') <> 'read committed' then
         perform from penstock_data.segments s where s.kind = 'messages' for share;
         perform from penstock_data.messages m

@@ -16,11 +16,11 @@ begin
     select '3', u.id, v_queue.topic_id, coalesce(u.published_at, v_now), 0, u.key, u.payload, u.header
     from unnest(v_ids, p_payloads, p_headers, p_keys, p_published_at) as u(id, payload, header, key, published_at);
     if v_queue.ordering = 'fifo' then
-        perform pg_advisory_xact_lock(1346719315, hashtext(v_queue.name));
+        perform penstock_data.lock_queue(v_queue.name);
         v_now := penstock_data.clock();     -- claims may have come this far while we waited
         select * into v_position from penstock_data.position_of(p_queue_id);
         perform penstock_data.place(v_queue, v_position, array(
-            select (u.id, u.key, 0, greatest(u.visible_at, v_now), null)::penstock_data.entry
+            select (u.id, u.key, 0, greatest(u.visible_at, v_now), null, null)::penstock_data.entry
             from unnest(v_ids, p_keys, p_visible_at) with ordinality as u(id, key, visible_at, place) order by u.place), v_now);
     else
         insert into penstock_data.scheduled (queue_id, message_id, visible_at, lane, xid)

@@ -8,15 +8,12 @@ declare
     v_token text;
     v_taken penstock_data.claims;
 begin
-    perform pg_advisory_xact_lock(1346719315, hashtext(q.name)) from penstock_data.queues q where q.id = p_queue_id;
-    loop
-        select c.token into v_token from penstock_data.claims c
-        where c.queue_id = p_queue_id and p_message_id = any (c.message_ids) limit 1;
-        exit when not found;
+    perform penstock_data.lock_queue_and_claims(q.id, q.name, p_message_id) from penstock_data.queues q where q.id = p_queue_id;
+    select c.token into v_token from penstock_data.claims c
+    where c.queue_id = p_queue_id and p_message_id = any (c.message_ids) limit 1;
+    if found then
         select * into v_taken from penstock_data.unclaim(p_queue_id, v_token, array[p_message_id], '-infinity');
-        exit when v_taken.queue_id is not null;
-    end loop;
-    if v_taken.queue_id is null then
+    else
         delete from penstock_data.scheduled s where s.queue_id = p_queue_id and s.message_id = p_message_id
         returning array[s.message_id], array[s.attempt], case when s.lane is not null then array[s.lane] end
         into v_taken.message_ids, v_taken.attempts, v_taken.lanes;

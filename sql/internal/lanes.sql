@@ -7,9 +7,9 @@ declare
     v_heads int;
 begin
     with entries as materialized (
-        select e.message_id, coalesce(e.lane, '') as lane, e.priority, greatest(e.visible_at, p_now) as visible_at, e.history, e.place,
-            row_number() over (partition by coalesce(e.lane, '') order by e.place) as nth
-        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
+        select e.message_id, coalesce(e.lane, '') as lane, e.priority, greatest(e.visible_at, p_now) as visible_at, e.history, e.expires_at,
+            e.place, row_number() over (partition by coalesce(e.lane, '') order by e.place) as nth
+        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, expires_at, place)
     ), lanes as materialized (
         select e.lane, l.ctid as place, coalesce(l.busy, false) as busy, coalesce(l.last_rank, 0) as last_rank
         from (select distinct lane from entries) e
@@ -17,15 +17,15 @@ begin
             select l.ctid, l.busy, l.last_rank from penstock_data.lanes l
             where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
     ), heads as (
-        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
-        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history, expires_at)
+        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history, e.expires_at
         from entries e join lanes l on l.lane = e.lane
         where e.nth = 1 and not l.busy
         order by e.place
         returning visible_at
     ), behind as (
-        insert into penstock_data.backlog (queue_id, lane, message_id, visible_at, priority, history)
-        select p_queue_id, e.lane, e.message_id, e.visible_at, e.priority, e.history
+        insert into penstock_data.backlog (queue_id, lane, message_id, visible_at, priority, history, expires_at)
+        select p_queue_id, e.lane, e.message_id, e.visible_at, e.priority, e.history, e.expires_at
         from entries e join lanes l on l.lane = e.lane
         where e.nth > 1 or l.busy
         order by e.place
@@ -46,7 +46,7 @@ create or replace function penstock_data.free_lanes(p_queue_id bigint, p_lanes t
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
     with lanes as materialized (
-        select f.lane, l.ctid as place, l.last_rank, b.ctid as head, b.rank, b.message_id, b.visible_at, b.priority, b.history
+        select f.lane, l.ctid as place, l.last_rank, b.ctid as head, b.rank, b.message_id, b.visible_at, b.priority, b.history, b.expires_at
         from unnest(p_lanes) as f(lane)
         cross join lateral (
             select l.ctid, l.last_rank from penstock_data.lanes l
@@ -55,8 +55,8 @@ begin
             select b.ctid, b.* from penstock_data.backlog b
             where b.queue_id = p_queue_id and b.lane = f.lane and b.rank > l.last_rank order by b.rank limit 1) b on true
     ), heads as (
-        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
-        select p_queue_id, l.message_id, greatest(l.visible_at, p_now), l.priority, l.lane, l.history
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history, expires_at)
+        select p_queue_id, l.message_id, greatest(l.visible_at, p_now), l.priority, l.lane, l.history, l.expires_at
         from lanes l where l.message_id is not null
     ), promoted as (
         delete from penstock_data.backlog b where b.ctid = any (array(select l.head from lanes l))
@@ -143,7 +143,7 @@ begin
         select e.*, e.priority || ':' || e.lane as turns, row_number() over (partition by e.priority, e.lane order by e.place) as nth,
             -- One for all of them, or those that come late would be put behind the others.
             max(penstock_data.turn_for(level.turn, level.turn_id, e.message_id)) over (partition by e.priority) as turn
-        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
+        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, expires_at, place)
         join penstock_data.level_places(p_position) level on level.priority = e.priority
         where e.visible_at <= p_now
     ), lanes as materialized (
@@ -153,13 +153,13 @@ begin
             select l.ctid, l.last_rank from penstock_data.lanes l
             where l.queue_id = p_position.queue_id and l.lane = e.turns order by l.seq desc limit 1) l on true
     ), delayed as (
-        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
-        select p_position.queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history, expires_at)
+        select p_position.queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history, e.expires_at
         from unnest(p_entries) e where e.visible_at > p_now
     ), ranked as (
-        insert into penstock_data.scheduled (queue_id, message_id, visible_at, rank, priority, lane, history)
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, rank, priority, lane, history, expires_at)
         select p_position.queue_id, e.message_id, e.visible_at,
-            coalesce(l.next_rank + e.nth - 1, e.turn), e.priority, e.lane, e.history
+            coalesce(l.next_rank + e.nth - 1, e.turn), e.priority, e.lane, e.history, e.expires_at
         from entries e left join lanes l on l.turns = e.turns
         returning 1
     ), superseded as (

@@ -5,6 +5,9 @@ declare
     v_window penstock_data.log_window;
     v_to     jsonb := coalesce(p_end -> 'to', p_end);
 begin
+    if p_end ? 'catch_up' then
+        return penstock_data.catch_up_window(p_start, p_end -> 'catch_up');
+    end if;
     v_window.window_from := p_start ->> 'snap';
     v_window.window_to := v_to ->> 'snap';
     v_window.from_id := coalesce((p_start ->> 'next')::bigint, 0);
@@ -14,6 +17,29 @@ begin
     v_window.floors := p_start -> 'floors';
     return v_window;
 end
+$$;
+
+-- The piece of the log of a topic that catches up: up to the point of the offset where the batch begins.
+create or replace function penstock_data.catch_up_window(p_start jsonb, p_catch_up jsonb) returns penstock_data.log_window
+language plpgsql stable as $$
+declare
+    v_window penstock_data.log_window;
+begin
+    v_window.window_from := p_catch_up #>> '{from,snap}';
+    v_window.window_to := p_start ->> 'snap';
+    v_window.from_id := coalesce((p_catch_up #>> '{from,next}')::bigint, 0);
+    v_window.after_id := case when penstock_data.is_catching_up(p_start, p_catch_up) then (p_start #>> '{catch_up,id}')::bigint else 0 end;
+    v_window.through_id := coalesce((p_catch_up ->> 'id')::bigint, (p_start ->> 'last')::bigint, 0);
+    v_window.since := (p_start ->> 'since')::timestamptz;
+    v_window.floors := p_start -> 'floors';
+    return v_window;
+end
+$$;
+
+-- Has the catch-up been begun at an offset, and not ended?
+create or replace function penstock_data.is_catching_up(p_offset jsonb, p_catch_up jsonb) returns boolean
+language sql immutable as $$
+    select p_offset ? 'catch_up' and not p_offset -> 'catch_up' ? 'done' and p_offset #> '{catch_up,of}' = p_catch_up -> 'of'
 $$;
 
 -- The ids in a piece of the log, in order, with the size of each message when p_sizes; p_limit at most.
@@ -139,4 +165,104 @@ create or replace function penstock_data.bounded_point(p_snapshot pg_snapshot, p
 language sql as $$
     select jsonb_build_object('snap', b.p_snapshot, 'next', b.p_id, 'last', p_last)
     from penstock_data.bound_window(p_snapshot, null, p_floor) b
+$$;
+
+-- An offset that has come to a point, or with p_cut only so far into the window before it.  The stamp is the point's.
+create or replace function penstock_data.offset_behind(p_start jsonb, p_point jsonb, p_cut jsonb) returns jsonb
+language sql immutable as $$
+    select case
+        when p_cut is null then (p_start - '{snap,next,last,to,id,xid,emptied,timeline,lsn}'::text[]) || p_point
+        when p_start ? 'to' then p_start || p_cut
+        else (p_start - '{timeline,lsn}'::text[]) || p_cut || jsonb_build_object('to', p_point - '{timeline,lsn}'::text[])
+            || jsonb_strip_nulls(jsonb_build_object('timeline', p_point -> 'timeline', 'lsn', p_point -> 'lsn'))
+        end
+$$;
+
+-- The start of a batch with its topics, or queues (p_list), ready to go on: the window that is open is ended first, with
+-- those that it has.  Then one that it does not stand for catches up, if it has anything to; and those that are not read
+-- now are parked.
+create or replace function penstock_data.ready_to_go_on(
+    p_list text, p_start jsonb, p_ids bigint[], p_stream_id bigint, p_may_lose boolean
+) returns jsonb
+language plpgsql as $$
+declare
+    v_covered jsonb := penstock_data.covered(p_list, p_start, p_ids, p_stream_id);
+    v_parked  jsonb := coalesce(p_start -> 'parked', '{}');
+    v_member  record;
+    v_begun   jsonb := p_start -> 'catch_up';
+begin
+    if v_begun ? 'done' or not exists (select from penstock_data.members(p_list) m where m.id = (v_begun ->> 'of')::bigint) then
+        v_begun := null;
+    end if;
+    if v_begun is not null then
+        perform penstock_data.check_catch_up(p_list, v_begun, p_stream_id, p_may_lose);
+    elsif not p_start ? 'to' then
+        for v_member in
+            select m.* from penstock_data.members(p_list) m
+            where m.id = any (p_ids) and v_covered ->> m.name is distinct from m.id::text order by m.id
+        loop
+            v_begun := jsonb_build_object('name', v_member.name, 'of', v_member.id,
+                'from', penstock_data.catch_up_from(p_start, v_member.name, v_member.topic_id));
+            perform penstock_data.check_catch_up(p_list, v_begun, p_stream_id, p_may_lose);
+            exit when penstock_data.has_to_catch_up(p_list, p_start - 'catch_up', v_begun);
+            v_covered := v_covered || jsonb_build_object(v_member.name, v_member.id);
+            v_parked := v_parked - v_member.name;
+            v_begun := null;
+        end loop;
+    end if;
+    if v_begun is null and not p_start ? 'to' then
+        select v_parked || coalesce(jsonb_object_agg(e.key,
+            jsonb_strip_nulls(jsonb_build_object('snap', p_start -> 'snap', 'next', p_start -> 'next', 'last', p_start -> 'last',
+                'timeline', p_start -> 'timeline', 'lsn', p_start -> 'lsn', 'emptied', p_start -> 'emptied'))), '{}')
+        into v_parked
+        from jsonb_each_text(v_covered) e where e.value::bigint <> all (p_ids);
+        select coalesce(jsonb_object_agg(e.key, e.value), '{}') into v_covered
+        from jsonb_each(v_covered) e where e.value::text::bigint = any (p_ids);
+    end if;
+    return penstock_data.with_members(p_start, p_list, v_covered, v_parked, v_begun - '{id,xid}'::text[]);
+end
+$$;
+
+-- Refuse a catch-up whose beginning was lost, or from whose beginning on messages were removed.
+create or replace function penstock_data.check_catch_up(p_list text, p_catch_up jsonb, p_stream_id bigint, p_may_lose boolean) returns void
+language plpgsql as $$
+begin
+    perform penstock_data.check_remembered(p_catch_up -> 'from', p_stream_id);
+    if p_list = 'topics' and not p_may_lose then
+        perform penstock_data.check_kept(array[(p_catch_up ->> 'of')::bigint], p_catch_up -> 'from');
+    end if;
+end
+$$;
+
+-- Is there anything before an offset's point that a topic or queue has to catch up with?
+create or replace function penstock_data.has_to_catch_up(p_list text, p_start jsonb, p_catch_up jsonb) returns boolean
+language plpgsql stable as $$
+declare
+    v_ids bigint[] := array[(p_catch_up ->> 'of')::bigint];
+begin
+    if p_list = 'queues' then
+        return exists (
+            select from penstock_data.receipt_sizes(v_ids, (p_catch_up #>> '{from,snap}')::pg_snapshot,
+                (p_start ->> 'snap')::pg_snapshot, '0', '9223372036854775807', 1));
+    end if;
+    return exists (select from penstock_data.log_ids(v_ids, penstock_data.catch_up_window(p_start, p_catch_up), 1));
+end
+$$;
+
+-- An offset with its members, those that it left, and the one that catches up.
+create or replace function penstock_data.with_members(p_offset jsonb, p_list text, p_covered jsonb, p_parked jsonb, p_catch_up jsonb)
+returns jsonb
+language sql immutable as $$
+    select (p_offset - '{parked,catch_up}'::text[]) || jsonb_build_object(p_list, p_covered)
+        || case when p_parked = '{}' then '{}' else jsonb_build_object('parked', p_parked) end
+        || case when p_catch_up is null then '{}' else jsonb_build_object('catch_up', p_catch_up) end
+$$;
+
+-- An offset where the catch-up has come to its end.
+create or replace function penstock_data.caught_up(p_start jsonb, p_list text) returns jsonb
+language sql immutable as $$
+    select penstock_data.with_members(p_start, p_list,
+        p_start -> p_list || jsonb_build_object(p_start #>> '{catch_up,name}', p_start #> '{catch_up,of}'),
+        coalesce(p_start -> 'parked', '{}') - (p_start #>> '{catch_up,name}'),
+        (p_start -> 'catch_up') - '{id,xid}'::text[] || '{"done": true}')
 $$;

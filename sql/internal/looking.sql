@@ -2,9 +2,10 @@
 
 -- What a queue has not read yet, in the order in which it will, after the message p_after (0: from the head).  p_limit
 -- bounds the rows that are visited, so those that are no longer unread are told as well, with unread = false.
+-- place: fifo, as unread_place tells it.
 create or replace function penstock_data.unread_some(p_queue_id bigint, p_after bigint, p_limit int)
-returns table (id bigint, published_at timestamptz, deliver_after timestamptz, unread boolean)
-language plpgsql stable rows 100
+returns table (id bigint, published_at timestamptz, deliver_after timestamptz, unread boolean, key text, place bigint)
+language plpgsql stable rows 1000
 set plan_cache_mode = force_generic_plan
 set enable_bitmapscan = off
 set enable_sort = off
@@ -14,6 +15,7 @@ as $$
 declare
     c_last     constant xid8 := '18446744073709551615';
     v_queue    penstock_data.queues;
+    v_fifo     boolean;
     v_position penstock_data.positions;
     v_apart    xid8[];                  -- transactions that are looked up one by one
     v_flagged  xid8 := c_last;          -- flagged messages from here on have not been scheduled
@@ -22,19 +24,21 @@ declare
     v_window   xid8;                    -- plain messages before it were read, or are looked up one by one
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
+    v_fifo := v_queue.ordering = 'fifo';
     select * into v_position from penstock_data.position_of(p_queue_id);
     if v_position.queue_id is null then
         return;
     end if;
     v_apart := penstock_data.open_xids(v_position.window_from) || penstock_data.open_xids(v_position.window_to);
-    if v_queue.ordering <> 'fifo' then
+    if not v_fifo then
         v_apart := v_apart || penstock_data.open_xids(v_position.flagged_from);
         v_flagged := pg_snapshot_xmax(v_position.flagged_from);
     end if;
 
     if p_after = 0 then
         return query
-        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
+        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m), m.key,
+            case when v_fifo then penstock_data.unread_place(v_position.window_to, m.xid, m.id) end
         from (select distinct a.xid from unnest(v_apart) as a(xid)) a
         cross join lateral (
             select * from penstock_data.messages m
@@ -43,7 +47,8 @@ begin
             order by m.xid, m.id limit p_limit) m
         limit p_limit;
         return query
-        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
+        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m), m.key,
+            case when v_fifo then penstock_data.unread_place(v_position.window_to, m.xid, m.id) end
         from penstock_data.messages m
         where m.segment > 0 and m.topic_id = v_queue.topic_id and m.flagged and m.xid >= v_flagged and m.xid <> all (v_apart)
         order by m.xid, m.id limit p_limit;
@@ -52,10 +57,11 @@ begin
     -- Queues that read a window by ids.
     if not v_queue.direct and v_position.last_id is not null then
         return query
-        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
+        select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m), m.key,
+            case when v_fifo then penstock_data.unread_place(v_position.window_to, m.xid, m.id) end
         from penstock_data.messages m
         where m.segment > 0 and m.topic_id = v_queue.topic_id and m.id > greatest(v_position.last_id, p_after)
-          and (not m.flagged or v_queue.ordering = 'fifo') and m.xid <> all (v_apart)
+          and (not m.flagged or v_fifo) and m.xid <> all (v_apart)
         order by m.id limit p_limit;
         return;
     end if;
@@ -76,10 +82,11 @@ begin
         v_id := 0;
     end if;
     return query
-    select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m)
+    select m.id, m.published_at, m.deliver_after, penstock_data.is_unread(v_queue, v_position, m), m.key,
+        case when v_fifo then penstock_data.unread_place(v_position.window_to, m.xid, m.id) end
     from penstock_data.messages m
     where m.segment > 0 and m.topic_id = v_queue.topic_id and (m.xid, m.id) > (v_xid, v_id)
-      and (not m.flagged or v_queue.ordering = 'fifo') and m.xid <> all (v_apart)
+      and (not m.flagged or v_fifo) and m.xid <> all (v_apart)
     order by m.xid, m.id limit p_limit;
 end
 $$;

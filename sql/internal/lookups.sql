@@ -11,7 +11,7 @@ language sql stable as $$
         q.id, q.topic_id, q.ordering, q.direct, q.max_delivery_attempts, q.retry_base,
         q.retry_cap, q.retention, q.filter, q.starts_at, q.notify,
         s.clock_shift, s.receipt_segment,
-        i.xmin = s.incarnation_xid and q.consumers is null and not q.exclusive
+        i.xmin = s.incarnation_xid and current_setting('penstock.at_home', true) = 'yes' and q.consumers is null and not q.exclusive
     from penstock_data.queues q, penstock_data.settings s, penstock_data.incarnation i
     where q.name = p_name and s.single and i.single
 $$;
@@ -49,45 +49,35 @@ language sql stable as $$
             select from penstock_data.waiting w
             where w.topic_id = t.id and w.until > clock_timestamp() + s.clock_shift
         ),
-        i.xmin = s.incarnation_xid and t.publishers is null and not s.log_is_full
+        i.xmin = s.incarnation_xid and current_setting('penstock.at_home', true) = 'yes' and t.publishers is null and not s.log_is_full
     from penstock_data.topics t, penstock_data.settings s, penstock_data.incarnation i
     where t.name = p_name and s.single and i.single
 $$;
 
--- Who is calling: the role they took on, or else the login.  Inside our functions current_user is the owner.
-create or replace function penstock_data.caller() returns name
-language sql stable as $$
-    select coalesce(nullif(current_setting('role'), 'none'), session_user)::name
-$$;
-
--- May the caller use something reserved for these roles?
-create or replace function penstock_data.is_permitted(p_roles name[]) returns boolean
-language sql stable as $$
-    select p_roles is null
-        or exists (
-            select from pg_roles r
-            where (r.rolname = any (p_roles) or r.rolname = 'penstock_admin')
-              and pg_has_role(penstock_data.caller(), r.oid, 'member')
-        )
-        or pg_has_role(penstock_data.caller(), (select n.nspowner from pg_namespace n where n.nspname = 'penstock'), 'member')
-$$;
-
--- Raise when the log's transaction ids belong to another cluster.
+-- Raise when the log's transaction ids belong to another cluster.  Looks at all signs once in a session: a session never
+-- outlives a restore.
 create or replace function penstock_data.check_incarnation() returns void
 language plpgsql as $$
 begin
-    if not (select i.xmin = s.incarnation_xid from penstock_data.settings s, penstock_data.incarnation i) then
-        perform penstock_data.fail('PS010', 'this database was restored from another cluster');
+    if (current_setting('penstock.at_home', true) in ('yes', 'standby')
+        and (select i.xmin = s.incarnation_xid from penstock_data.settings s, penstock_data.incarnation i)) is not true then
+        perform penstock_data.check_at_home();
     end if;
 end
 $$;
 
--- The same, once in a session: a session never outlives a restore.
-create or replace function penstock_data.check_at_home() returns void
+-- The same, with a look at all signs, and a note for the rest of the session.  On a standby the note does not let claims
+-- through, which have a check of their own for it.  p_most as in stored_ahead: the first call of a session costs the same
+-- with any number of queues.
+create or replace function penstock_data.check_at_home(p_most int default 100) returns void
 language plpgsql as $$
+declare
+    v_fault text := penstock_data.foreign_log(p_most);
 begin
-    perform penstock_data.check_incarnation();
-    perform set_config('penstock.at_home', 'yes', false);
+    if v_fault is not null then
+        perform penstock_data.fail('PS010', v_fault);
+    end if;
+    perform set_config('penstock.at_home', case when pg_is_in_recovery() then 'standby' else 'yes' end, false);
 end
 $$;
 
@@ -137,23 +127,6 @@ language plpgsql as $$
 begin
     perform penstock_data.check_queue(p_name);
     return (select q.id from penstock_data.queues q where q.name = p_name);
-end
-$$;
-
--- The roles something is reserved for, with one more; null, open to all, once it is granted to public.
-create or replace function penstock_data.with_role(p_roles name[], p_role name) returns name[]
-language sql immutable as $$
-    select case when p_role <> 'public' then
-        array(select distinct r from unnest(p_roles || p_role) r where r is not null order by r) end
-$$;
-
--- Refuse a role that does not exist.
-create or replace function penstock_data.check_role(p_role name) returns void
-language plpgsql as $$
-begin
-    if p_role is distinct from 'public' and not exists (select from pg_roles r where r.rolname = p_role) then
-        perform penstock_data.fail('PS005', format('role %I does not exist', p_role));
-    end if;
 end
 $$;
 

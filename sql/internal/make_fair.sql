@@ -10,7 +10,7 @@ declare
     v_rest     bigint[];
     v_admitted record;
 begin
-    perform pg_advisory_xact_lock(1346719315, hashtext(p_queue_name));
+    perform penstock_data.lock_queue(p_queue_name);
     select * into v_queue from penstock_data.queues q where q.name = p_queue_name for update;
     if v_queue.id is null then
         -- Deleted while this waited for the lock.

@@ -1,5 +1,6 @@
 -- Take up to p_limit due messages out of the schedule into a claim: higher priority first, then due time or turn, then
--- log order.  p_levels are the priorities to look at.  Messages whose time is over lapse instead of being delivered.
+-- log order.  p_levels are the priorities to look at.  Messages whose time is over lapse instead of being delivered, and
+-- others take their places: a consumer must not take the queue for empty.  Once something is found, a thousand of them end it.
 -- Goes on behind the place of each level, and moves it.  Under the queue's lock.
 create or replace function penstock_data.pick_scheduled(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_levels int[],
@@ -7,97 +8,116 @@ create or replace function penstock_data.pick_scheduled(
 ) returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_fair    boolean := p_queue.ordering = 'fair';
-    v_picked  record;
-    v_lapsed  bigint[];
-    v_pick    penstock_data.pick;
-    v_more    penstock_data.pick;
+    c_enough constant int := 1000;
+    v_fair   boolean := p_queue.ordering = 'fair';
+    v_pick   penstock_data.pick;
+    v_left   int := p_limit;
+    v_look   int := p_limit;        -- how many are looked at: more and more, while what is found lapses
+    v_found  record;
+    v_over   boolean[];
+    v_taken  int;                   -- how many of the found ones are dealt with
+    v_full   boolean;               -- there may be more
+    v_claim  record;
+    v_lapsed record;
+    v_count  int := 0;              -- how many lapsed
 begin
     if p_queue.runs then
         return penstock_data.pick_runs(p_queue, p_position, p_levels, p_token, p_deadline, p_now, p_limit);
-    elsif v_fair then
-        p_position := penstock_data.give_turns(p_position, p_now);
     end if;
-
-    with picked as materialized (
-        select s.*
-        from penstock_data.level_places(p_position) level
-        cross join lateral (
-            (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
-            from penstock_data.scheduled s
-            where not v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
-              and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
-            order by s.visible_at, s.message_id limit p_limit)
-            union all
-            (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
-            from penstock_data.scheduled s
-            where v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is not null
-              and (s.rank, s.message_id) > (level.turn, level.turn_id)
-            order by s.rank, s.message_id limit p_limit)
-        ) s
-        where level.priority = any (p_levels)
-        limit p_limit
-    )
-    select
-        count(*)::int as count,
-        array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.attempt + 1) as attempts, array_agg(p.lane) as lanes,
-        jsonb_object_agg(p.message_id, p.history) filter (where p.history is not null) as histories,
-        (array_agg(p.priority))[count(*)] as last_priority, (array_agg(p.visible_at))[count(*)] as last_visible_at,
-        array_agg(p.priority) as priorities, array_agg(p.rank) as ranks
-    into v_picked
-    from picked p;
-
-    if not v_fair then
-        p_position := penstock_data.with_floors(p_position, p_levels, p_now,
-            v_picked.count = p_limit, v_picked.last_priority, v_picked.last_visible_at, v_picked.ids[p_limit]);
-    elsif v_picked.count > 0 then
-        p_position := penstock_data.with_turns(p_position, v_picked.priorities, v_picked.ranks, v_picked.ids);
-    end if;
-    v_pick.position := p_position;
-    if v_picked.count = 0 then
-        return v_pick;
-    end if;
-
-    -- By place: by their ids, a plan made while the table was small may read all of the queue.
-    delete from penstock_data.scheduled s where s.ctid = any (v_picked.places);
-
-    perform penstock_data.check_not_moved(p_queue.topic_id, v_picked.ids);
-    v_lapsed := array(
-        select u.id
-        from unnest(v_picked.ids) as u(id)
-        left join lateral (
-            select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m on true
-        where m.id is null or least(m.expires_at, m.published_at + p_queue.retention) <= p_now);
-    if v_lapsed <> '{}' then
-        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids, lanes)
-        select p_queue.id, p_now, (select s.receipt_segment from penstock_data.settings s), 'lapsed', array_agg(u.id),
-            case when p_queue.ordering = 'fifo' then array_agg(u.lane) end
-        from unnest(v_picked.ids, v_picked.lanes) as u(id, lane)
-        where u.id = any (v_lapsed);
-    end if;
-
-    insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
-    select
-        p_queue.id, min(u.id), p_deadline, p_now, p_token, array_agg(u.id order by u.place), array_agg(u.attempt order by u.place),
-        case when not p_queue.direct then array_agg(u.lane order by u.place) end, v_picked.histories
-    from unnest(v_picked.ids, v_picked.attempts, v_picked.lanes) with ordinality as u(id, attempt, lane, place)
-    where u.id <> all (v_lapsed)
-    having count(*) > 0
-    returning message_ids, attempts into v_pick.message_ids, v_pick.attempts;
-
-    -- What lapsed took places in the batch: fill them, or a consumer would take the queue for empty.
-    if v_lapsed <> '{}' and v_picked.count = p_limit then
-        if not p_queue.direct then
-            -- They had been counted on, so the log may hold messages that go ahead of low priorities.  Floors are at p_now
-            -- by now: what is placed from here on is due a moment later, or it would lie below.
-            p_now := p_now + interval '1 microsecond';
-            v_pick.position := penstock_data.schedule_log(p_queue, v_pick.position, p_now, cardinality(v_lapsed), null);
+    loop
+        if v_fair then
+            p_position := penstock_data.give_turns(p_position, p_now);
         end if;
-        v_more := penstock_data.pick_scheduled(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now, cardinality(v_lapsed));
-        v_pick.message_ids := nullif(coalesce(v_pick.message_ids, '{}') || coalesce(v_more.message_ids, '{}'), '{}');
-        v_pick.attempts := coalesce(v_pick.attempts, '{}') || coalesce(v_more.attempts, '{}');
-        v_pick.position := v_more.position;
-    end if;
+        with picked as materialized (
+            select s.*
+            from penstock_data.level_places(p_position) level
+            cross join lateral (
+                (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+                from penstock_data.scheduled s
+                where not v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
+                  and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
+                order by s.visible_at, s.message_id limit v_look)
+                union all
+                (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+                from penstock_data.scheduled s
+                where v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is not null
+                  and (s.rank, s.message_id) > (level.turn, level.turn_id)
+                order by s.rank, s.message_id limit v_look)
+            ) s
+            where level.priority = any (p_levels)
+            limit v_look
+        )
+        select
+            count(*)::int as count,
+            array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.attempt + 1) as attempts, array_agg(p.lane) as lanes,
+            jsonb_object_agg(p.message_id, p.history) filter (where p.history is not null) as histories,
+            array_agg(p.priority) as priorities, array_agg(p.visible_at) as visible_at, array_agg(p.rank) as ranks
+        into v_found
+        from picked p;
+
+        v_taken := v_found.count;
+        if v_found.count > 0 then
+            perform penstock_data.check_not_moved(p_queue.topic_id, v_found.ids);
+            v_over := penstock_data.are_over(p_queue, v_found.ids, p_now);
+            if v_found.count > v_left then
+                -- Up to the last one that fits into the batch.
+                select coalesce(min(u.place) filter (where u.alive = v_left), v_found.count) into v_taken
+                from (
+                    select o.place, count(*) filter (where not o.over) over (order by o.place) as alive
+                    from unnest(v_over) with ordinality as o(over, place)) u;
+            end if;
+        end if;
+        v_full := v_found.count = v_look or v_taken < v_found.count;
+        if not v_fair then
+            p_position := penstock_data.with_floors(p_position, p_levels, p_now,
+                v_full, v_found.priorities[v_taken], v_found.visible_at[v_taken], v_found.ids[v_taken]);
+        elsif v_found.count > 0 then
+            p_position := penstock_data.with_turns(p_position, v_found.priorities[:v_taken], v_found.ranks[:v_taken], v_found.ids[:v_taken]);
+        end if;
+        exit when v_found.count = 0;
+
+        -- By place: by their ids, a plan made while the table was small may read all of the queue.
+        delete from penstock_data.scheduled s where s.ctid = any (v_found.places[:v_taken]);
+        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
+        select
+            p_queue.id, min(u.id), p_deadline, p_now, p_token, array_agg(u.id order by u.place), array_agg(u.attempt order by u.place),
+            case when not p_queue.direct then array_agg(u.lane order by u.place) end, v_found.histories
+        from unnest(v_found.ids, v_found.attempts, v_found.lanes, v_over) with ordinality as u(id, attempt, lane, over, place)
+        where not u.over and u.place <= v_taken
+        having count(*) > 0
+        returning message_ids, attempts into v_claim;
+        if found then
+            v_pick.message_ids := v_pick.message_ids || v_claim.message_ids;
+            v_pick.attempts := v_pick.attempts || v_claim.attempts;
+            v_left := p_limit - cardinality(v_pick.message_ids);
+        end if;
+
+        exit when array_position(v_over[:v_taken], true) is null;
+        select array_agg(u.id) as ids, array_agg(u.lane) as lanes into v_lapsed
+        from unnest(v_found.ids, v_found.lanes, v_over) with ordinality as u(id, lane, over, place)
+        where u.over and u.place <= v_taken;
+        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
+        select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed.ids from penstock_data.settings s;
+        v_count := v_count + cardinality(v_lapsed.ids);
+        -- Floors are at p_now by now: what is placed from here on is due a moment later, or it would lie below.
+        if not p_queue.direct then
+            p_now := p_now + interval '1 microsecond';
+        end if;
+        if p_queue.ordering = 'fifo' then
+            -- Here and now, so the receipt has no lanes to learn from.
+            v_count := v_count + penstock_data.lapse_in_lanes(p_queue, v_lapsed.lanes, p_now);
+            perform penstock_data.free_lanes(p_queue.id, v_lapsed.lanes, p_now);
+        end if;
+
+        exit when v_left = 0 or not (v_full or p_queue.ordering = 'fifo');
+        exit when v_pick.message_ids is not null and v_count >= c_enough;
+        if not p_queue.direct then
+            -- They had been counted on, so the log may hold messages that go ahead of low priorities.
+            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, v_left, null);
+        end if;
+        v_look := greatest(v_left, least(2 * v_look, 10000));
+    end loop;
+    v_pick.position := p_position;
     return v_pick;
 end
 $$;

@@ -1,7 +1,9 @@
 -- When a message may be tried again after this attempt: base * 2^(attempt - 1), at most cap, up to a fifth shorter by chance.
+-- In seconds as a float, which holds the power of any base; an interval would overflow before the cap cuts it.
 create or replace function penstock_data.backoff(p_base interval, p_cap interval, p_attempt int) returns interval
 language sql volatile as $$
-    select least(p_cap, p_base * power(2, least(p_attempt - 1, 40))) * (1 - 0.2 * random())
+    select make_interval(secs => (1 - 0.2 * random()) * least(
+        extract(epoch from p_cap)::float8, extract(epoch from p_base)::float8 * power(2::float8, least(p_attempt - 1, 100))))
 $$;
 
 -- One more attempt at the end of a message's history; the first and the last nineteen are kept.
@@ -21,7 +23,11 @@ $$;
 create or replace function penstock_data.put_back(
     p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz, p_locked boolean default false
 ) returns void
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
 declare
     v_queue   penstock_data.queues;
     v_segment int := (select s.receipt_segment from penstock_data.settings s);
@@ -41,7 +47,7 @@ begin
     end if;
 
     with placed as (
-        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history, xid)
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history, xid, expires_at)
         select
             v_queue.id, u.id,
             p_now + coalesce(p_delay, case when p_outcome = 'failed'
@@ -51,7 +57,9 @@ begin
             u.lane,
             case when p_outcome = 'released' then p_claim.histories -> u.id::text
                 else penstock_data.add_attempt(p_claim.histories -> u.id::text, coalesce(u.attempt, 1), p_claim.claimed_at, p_now, p_outcome, p_error) end,
-            case when not p_locked then pg_current_xact_id() end
+            case when not p_locked then pg_current_xact_id() end,
+            case when m.expires_at is not null then coalesce((
+                select r.lapses_at from penstock_data.renewals r where r.queue_id = v_queue.id and r.message_id = u.id), m.expires_at) end
         from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
         cross join lateral (
             select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
@@ -73,6 +81,7 @@ begin
         cross join lateral (
             select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m
         where u.id = any (v_dead);
+        delete from penstock_data.renewals r where r.queue_id = v_queue.id and r.message_id = any (v_dead);
         if v_queue.ordering = 'fifo' then
             v_freed := array(
                 select distinct u.lane from unnest(p_claim.message_ids, p_claim.lanes) as u(id, lane) where u.id = any (v_dead));

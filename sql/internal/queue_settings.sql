@@ -61,7 +61,7 @@ language plpgsql as $$
 declare
     v_id bigint := (select q.id from penstock_data.queues q where q.name = p_name);
 begin
-    perform pg_advisory_xact_lock(1346719315, hashtext(p_name));
+    perform penstock_data.lock_queue_and_claims(v_id, p_name);
     update penstock_data.topics t set always = array_remove(t.always, penstock_data.channel('queue', p_name))
     from penstock_data.queues q where q.id = v_id and q.notify = 'always' and t.id = q.topic_id;
     delete from penstock_data.queues q where q.id = v_id;
@@ -71,16 +71,60 @@ begin
 end
 $$;
 
--- Drop everything that has left the log and is not done.  Under the queue's lock.
+-- The claim lock of a queue, and the rows of its claims: all of them, or those that hold one message.
+-- A transaction that has a claim's row may need the queue's lock next.  So a row is waited for with the queue's lock in hand
+-- for a tenth of a second at most; then both are let go, the row is waited for without the lock, and all begins anew.
+-- Letting go means the end of a subtransaction.
+create or replace function penstock_data.lock_queue_and_claims(p_queue_id bigint, p_queue_name text, p_message_id bigint default null)
+returns void
+language plpgsql as $$
+declare
+    v_before text := current_setting('lock_timeout');
+    v_locked boolean;
+    v_places tid[];
+begin
+    loop
+        v_locked := false;
+        begin
+            perform penstock_data.lock_queue(p_queue_name);
+            v_locked := true;
+            perform set_config('lock_timeout', '100ms', true);
+            loop
+                v_places := array(
+                    select c.ctid from penstock_data.claims c
+                    where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids)) for update);
+                -- An extension that we waited for has left a new row.
+                exit when not exists (
+                    select from penstock_data.claims c
+                    where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids))
+                      and c.ctid <> all (v_places));
+            end loop;
+            perform set_config('lock_timeout', v_before, true);
+            return;
+        exception when lock_not_available then
+            if not v_locked then
+                raise;      -- the caller's own lock_timeout
+            end if;
+        end;
+        begin
+            perform from penstock_data.claims c
+            where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids)) for update;
+            raise sqlstate 'PS000';
+        exception when sqlstate 'PS000' then
+            null;
+        end;
+    end loop;
+end
+$$;
+
+-- Drop everything that has left the log and is not done.  Under the queue's lock and those of its claims.
 create or replace function penstock_data.clear_queue(p_queue_id bigint) returns void
 language plpgsql as $$
 begin
-    -- Again and again, because an extension that we waited for has left a new row.
-    while exists (select from penstock_data.claims c where c.queue_id = p_queue_id) loop
-        delete from penstock_data.claims c where c.queue_id = p_queue_id;
-    end loop;
+    delete from penstock_data.claims c where c.queue_id = p_queue_id;
     delete from penstock_data.scheduled s where s.queue_id = p_queue_id;
     delete from penstock_data.backlog b where b.queue_id = p_queue_id;
     delete from penstock_data.lanes l where l.queue_id = p_queue_id;
+    delete from penstock_data.renewals r where r.queue_id = p_queue_id;
 end
 $$;

@@ -22,6 +22,27 @@ language sql stable rows 1 as $$
     select * from penstock_data.reader_positions p where p.reader_id = p_reader_id order by p.seq desc limit 1
 $$;
 
+-- Readings and commits of a reader take turns: the lock of its row, held until the transaction ends.
+create or replace function penstock_data.lock_reader(p_reader_id bigint) returns void
+language sql as $$
+    select from penstock_data.readers r where r.id = p_reader_id for no key update
+$$;
+
+-- A position with an open window: its own, else the next one, which reaches to the end of the log.
+create or replace function penstock_data.opened_window(p_position penstock_data.reader_positions) returns penstock_data.reader_positions
+language plpgsql as $$
+begin
+    if p_position.last_id is null then
+        p_position.window_from := p_position.window_to;
+        p_position.window_to := penstock_data.snapshot_without_me(pg_current_snapshot());
+        p_position.from_id := p_position.next_from_id;
+        p_position.to_id := penstock_data.last_message_id();
+        p_position.last_id := 0;
+    end if;
+    return p_position;
+end
+$$;
+
 -- What a reader has of its window from last_id on, in the order of ids.
 create or replace function penstock_data.window_rows(
     p_topic_id bigint, p_position penstock_data.reader_positions, p_limit int

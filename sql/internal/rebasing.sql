@@ -69,3 +69,97 @@ begin
     perform penstock_data.append_reader_position(v_position);
 end
 $$;
+
+-- Refuse while a subscription writes to the log: what it brings after a rebase would bear foreign transaction ids.
+create or replace function penstock_data.check_subscriptions() returns void
+language plpgsql as $$
+declare
+    v_name text := (
+        select s.subname from pg_subscription s
+        join pg_subscription_rel r on r.srsubid = s.oid
+        join pg_class c on c.oid = r.srrelid
+        where c.relnamespace = 'penstock_data'::regnamespace
+        limit 1);
+begin
+    if v_name is not null then
+        perform penstock_data.fail('PS005', format('subscription %I still writes to the log: let it catch up and drop it first', v_name));
+    end if;
+end
+$$;
+
+-- Sequences are not carried by logical replication: put each above all that was drawn from it.  Columns are found in the
+-- catalog: those that draw from the sequence, and those named after it (message_id, message_ids); message ids are also in
+-- positions, which remember ids whose messages are gone.
+create or replace function penstock_data.raise_sequences() returns void
+language plpgsql as $$
+declare
+    v_sequence regclass;
+    v_columns  text;
+    v_highest  bigint;
+begin
+    for v_sequence, v_columns in
+        select s.oid,
+            string_agg(format(case when a.attndims > 0 then 'select max(u.id) from %2$s, unnest(%1$I) u(id)' else 'select max(%I) from %s' end,
+                a.attname, c.oid::regclass), ' union all ')
+        from pg_class s
+        join pg_class c on c.relnamespace in ('penstock_data'::regnamespace, 'pgqs_data'::regnamespace)
+            and c.relkind in ('r', 'p') and not c.relispartition
+        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        where s.relkind = 'S' and s.relnamespace in ('penstock_data'::regnamespace, 'pgqs_data'::regnamespace)
+          and (
+            a.attname in (s.relname, s.relname || 's')
+            or s.relname = 'message_id' and a.attname in ('first_id', 'last_id', 'to_id', 'next_from_id')
+            or exists (         -- an identity column
+                select from pg_depend d
+                where d.classid = 'pg_class'::regclass and d.objid = s.oid
+                  and d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid and d.refobjsubid = a.attnum)
+            or exists (         -- a default
+                select from pg_depend d join pg_attrdef f on f.oid = d.objid
+                where d.classid = 'pg_attrdef'::regclass and f.adrelid = c.oid and f.adnum = a.attnum
+                  and d.refclassid = 'pg_class'::regclass and d.refobjid = s.oid))
+        group by s.oid
+    loop
+        execute format('select max(x.highest) from (%s) x(highest)', v_columns) into v_highest;
+        execute format('select setval(%L, $1) from %s s where s.last_value <= $1', v_sequence, v_sequence) using v_highest;
+    end loop;
+end
+$$;
+
+-- Tables are not made by logical replication: a segment that the old server added has none here, and one that it dropped
+-- is still attached.
+create or replace function penstock_data.match_segments() returns void
+language plpgsql as $$
+declare
+    v_segment penstock_data.segments;
+    v_table   text;
+begin
+    insert into penstock_data.segments (kind, number)
+    select substring(c.relname from '^(.*)_'), substring(c.relname from '[0-9]+$')::int
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent in ('penstock_data.messages'::regclass, 'penstock_data.receipts'::regclass) and c.relname !~ '_0$'
+    on conflict do nothing;
+    for v_segment in select * from penstock_data.segments s loop
+        v_table := format('penstock_data.%I', v_segment.kind || '_' || v_segment.number);
+        if to_regclass(v_table) is null then
+            execute format('create table %s partition of penstock_data.%I for values in (%s)', v_table, v_segment.kind, v_segment.number);
+        end if;
+    end loop;
+end
+$$;
+
+-- The same for the tables of staged writes.  A write that has lost its table begins again.
+create or replace function penstock_data.match_stages() returns void
+language plpgsql as $$
+declare
+    v_table regclass;
+begin
+    delete from penstock_data.stages s where to_regclass(penstock_data.stage_table(s.id)) is null;
+    for v_table in
+        select c.oid from pg_class c
+        where c.relnamespace = 'penstock_stage'::regnamespace and c.relkind = 'r'
+          and not exists (select from penstock_data.stages s where to_regclass(penstock_data.stage_table(s.id)) = c.oid)
+    loop
+        execute format('drop table %s', v_table);
+    end loop;
+end
+$$;

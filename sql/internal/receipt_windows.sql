@@ -25,6 +25,14 @@ begin
 end
 $$;
 
+-- The transaction up to which a batch of receipts that begins at an offset has been read before.
+create or replace function penstock_data.after_xid(p_start jsonb, p_catch_up jsonb) returns xid8
+language sql immutable as $$
+    select coalesce(case
+        when p_catch_up is null then p_start ->> 'xid'
+        when penstock_data.is_catching_up(p_start, p_catch_up) then p_start #>> '{catch_up,xid}' end, '0')::xid8
+$$;
+
 -- Refuse queues whose history the caller may not read.
 create or replace function penstock_data.check_history(p_queue_ids bigint[]) returns void
 language sql as $$

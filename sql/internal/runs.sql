@@ -13,9 +13,9 @@ declare
     v_ready int;
 begin
     with entries as materialized (
-        select e.message_id, coalesce(e.lane, '') as lane, e.priority, greatest(e.visible_at, p_now) as visible_at, e.history, e.place,
-            row_number() over (partition by coalesce(e.lane, '') order by e.place) as nth
-        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, place)
+        select e.message_id, coalesce(e.lane, '') as lane, e.priority, greatest(e.visible_at, p_now) as visible_at, e.history, e.expires_at,
+            e.place, row_number() over (partition by coalesce(e.lane, '') order by e.place) as nth
+        from unnest(p_entries) with ordinality as e(message_id, lane, priority, visible_at, history, expires_at, place)
     ), lanes as materialized (
         select e.lane, l.ctid as place, coalesce(l.busy, false) as busy, coalesce(l.last_rank, 0) as last_rank
         from (select distinct lane from entries) e
@@ -23,13 +23,13 @@ begin
             select l.ctid, l.busy, l.last_rank from penstock_data.lanes l
             where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
     ), placed as (
-        insert into penstock_data.backlog (queue_id, lane, message_id, visible_at, priority, history, held)
-        select p_queue_id, e.lane, e.message_id, e.visible_at, e.priority, e.history, e.nth = 1 and not l.busy
+        insert into penstock_data.backlog (queue_id, lane, message_id, visible_at, priority, history, held, expires_at)
+        select p_queue_id, e.lane, e.message_id, e.visible_at, e.priority, e.history, e.nth = 1 and not l.busy, e.expires_at
         from entries e join lanes l on l.lane = e.lane
         order by e.place
     ), tickets as (
-        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history)
-        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, lane, history, expires_at)
+        select p_queue_id, e.message_id, e.visible_at, e.priority, e.lane, e.history, e.expires_at
         from entries e join lanes l on l.lane = e.lane
         where e.nth = 1 and not l.busy
         order by e.place
@@ -64,7 +64,7 @@ begin
     select max(g.rank) into v_last from gone g;
 
     with lanes as materialized (
-        select f.lane, l.ctid as place, l.last_rank, b.ctid as head, b.rank, b.message_id, b.visible_at, b.priority, b.history, b.attempt, b.held
+        select f.lane, l.ctid as place, l.last_rank, b.ctid as head, b.rank, b.message_id, b.visible_at, b.priority, b.history, b.attempt, b.held, b.expires_at
         from (select distinct f.lane from unnest(p_lanes) as f(lane)) f
         cross join lateral (
             select l.ctid, l.last_rank from penstock_data.lanes l
@@ -73,8 +73,8 @@ begin
             select b.ctid, b.* from penstock_data.backlog b
             where b.queue_id = p_queue_id and b.lane = f.lane and b.rank > l.last_rank order by b.rank limit 1) b on true
     ), tickets as (
-        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history)
-        select p_queue_id, l.message_id, greatest(l.visible_at, p_now), l.priority, l.attempt, l.lane, l.history
+        insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, attempt, lane, history, expires_at)
+        select p_queue_id, l.message_id, greatest(l.visible_at, p_now), l.priority, l.attempt, l.lane, l.history, l.expires_at
         from lanes l where not l.held
     ), held as (
         update penstock_data.backlog b set held = true where b.ctid = any (array(select l.head from lanes l where not l.held))
@@ -95,116 +95,122 @@ create or replace function penstock_data.pick_runs(
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     c_lanes   constant int := 20;       -- looked at in one go
-    v_most    int := least(p_limit, c_lanes);
+    c_enough  constant int := 1000;     -- as in pick_scheduled
+    v_most    int;
     v_found   record;
-    v_lapsed  bigint[];
+    v_over    boolean[];
+    v_lapsed  record;
     v_pick    penstock_data.pick;
-    v_more    penstock_data.pick;
-    v_left    int;
+    v_claim   record;
+    v_left    int := p_limit;
+    v_count   int := 0;                 -- how many lapsed
 begin
-    with tickets as materialized (
-        select s.*, row_number() over () as nth
-        from (
-            select s.*
-            from penstock_data.level_places(p_position) level
-            cross join lateral (
-                select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at
-                from penstock_data.scheduled s
-                where s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
-                  and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
-                order by s.visible_at, s.message_id limit v_most) s
-            where level.priority = any (p_levels)
-            limit v_most) s
-    ), runs as materialized (
-        select t.nth, b.*, bool_and(b.gives) over (partition by t.lane order by b.rank) as given
-        from (select t.lane, min(t.nth) as nth from tickets t group by t.lane) t
-        cross join lateral (
-            select l.last_rank from penstock_data.lanes l
-            where l.queue_id = p_queue.id and l.lane = t.lane order by l.seq desc limit 1) l
-        cross join lateral (
-            select b.ctid as place, b.rank, b.message_id, b.lane, b.held, s.place as out_place,
-                coalesce(s.attempt, b.attempt) as attempt, case when b.held then s.history else b.history end as history,
-                case when b.held then coalesce(s.visible_at <= p_now, false) else b.visible_at <= p_now end as gives
+    loop
+        v_most := least(v_left, c_lanes);
+        v_over := '{}';
+        with tickets as materialized (
+            select s.*, row_number() over () as nth
             from (
-                select b.ctid, b.* from penstock_data.backlog b
-                where b.queue_id = p_queue.id and b.lane = t.lane and b.rank > l.last_rank order by b.rank limit p_limit) b
-            left join lateral (
-                select s.ctid as place, s.attempt, s.history, s.visible_at from penstock_data.scheduled s
-                where b.held and s.queue_id = p_queue.id and s.message_id = b.message_id) s on true) b
-    ), taken as materialized (
-        select r.* from runs r where r.given order by r.nth, r.rank limit p_limit
-    ), reached as (
-        -- The last ticket whose lane was dealt with: of the full batch the one that filled it, else the last.
-        select t.* from tickets t
-        where t.nth = case when (select count(*) from taken) = p_limit
-            then (select max(k.nth) from taken k) else (select max(t.nth) from tickets t) end
-    ), blocked as (
-        -- Due, but a claimed message stands before them: they go back into the backlog until it is finished or back.
-        select t.place, b.place as home, t.attempt, t.history, t.visible_at
-        from tickets t
-        cross join lateral (
-            select b.ctid as place from penstock_data.backlog b
-            where b.queue_id = p_queue.id and b.message_id = t.message_id and b.held order by b.rank limit 1) b
-        where t.nth <= (select r.nth from reached r) and t.message_id <> all (array(select k.message_id from taken k))
-    ), parked as (
-        update penstock_data.backlog b set held = false, attempt = x.attempt, history = x.history, visible_at = x.visible_at
-        from blocked x where b.ctid = x.home
-    ), gone as (
-        delete from penstock_data.scheduled s
-        where s.ctid = any (array(select t.out_place from taken t where t.out_place is not null union all select x.place from blocked x))
-    ), held as (
-        update penstock_data.backlog b set held = true where b.ctid = any (array(select t.place from taken t where not t.held))
-    )
-    select
-        (select count(*) from tickets)::int as tickets, (select count(*) from taken)::int as count,
-        (select count(*) from blocked)::int as blocked,
-        (select array_agg(t.message_id order by t.nth, t.rank) from taken t) as ids,
-        (select array_agg(t.attempt + 1 order by t.nth, t.rank) from taken t) as attempts,
-        (select array_agg(t.lane order by t.nth, t.rank) from taken t) as lanes,
-        (select jsonb_object_agg(t.message_id, t.history) filter (where t.history is not null) from taken t) as histories,
-        r.priority as last_priority, r.visible_at as last_visible_at, r.message_id as last_id
-    into v_found
-    from (select 1) one left join reached r on true;
+                select s.*
+                from penstock_data.level_places(p_position) level
+                cross join lateral (
+                    select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at
+                    from penstock_data.scheduled s
+                    where s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
+                      and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
+                    order by s.visible_at, s.message_id limit v_most) s
+                where level.priority = any (p_levels)
+                limit v_most) s
+        ), runs as materialized (
+            select t.nth, b.*, bool_and(b.gives) over (partition by t.lane order by b.rank) as given
+            from (select t.lane, min(t.nth) as nth from tickets t group by t.lane) t
+            cross join lateral (
+                select l.last_rank from penstock_data.lanes l
+                where l.queue_id = p_queue.id and l.lane = t.lane order by l.seq desc limit 1) l
+            cross join lateral (
+                select b.ctid as place, b.rank, b.message_id, b.lane, b.held, s.place as out_place,
+                    coalesce(s.attempt, b.attempt) as attempt, case when b.held then s.history else b.history end as history,
+                    case when b.held then coalesce(s.visible_at <= p_now, false) else b.visible_at <= p_now end as gives
+                from (
+                    select b.ctid, b.* from penstock_data.backlog b
+                    where b.queue_id = p_queue.id and b.lane = t.lane and b.rank > l.last_rank order by b.rank limit v_left) b
+                left join lateral (
+                    select s.ctid as place, s.attempt, s.history, s.visible_at from penstock_data.scheduled s
+                    where b.held and s.queue_id = p_queue.id and s.message_id = b.message_id) s on true) b
+        ), taken as materialized (
+            select r.* from runs r where r.given order by r.nth, r.rank limit v_left
+        ), reached as (
+            -- The last ticket whose lane was dealt with: of the full batch the one that filled it, else the last.
+            select t.* from tickets t
+            where t.nth = case when (select count(*) from taken) = v_left
+                then (select max(k.nth) from taken k) else (select max(t.nth) from tickets t) end
+        ), blocked as (
+            -- Due, but a claimed message stands before them: they go back into the backlog until it is finished or back.
+            select t.place, b.place as home, t.attempt, t.history, t.visible_at
+            from tickets t
+            cross join lateral (
+                select b.ctid as place from penstock_data.backlog b
+                where b.queue_id = p_queue.id and b.message_id = t.message_id and b.held order by b.rank limit 1) b
+            where t.nth <= (select r.nth from reached r) and t.message_id <> all (array(select k.message_id from taken k))
+        ), parked as (
+            update penstock_data.backlog b set held = false, attempt = x.attempt, history = x.history, visible_at = x.visible_at
+            from blocked x where b.ctid = x.home
+        ), gone as (
+            delete from penstock_data.scheduled s
+            where s.ctid = any (array(select t.out_place from taken t where t.out_place is not null union all select x.place from blocked x))
+        ), held as (
+            update penstock_data.backlog b set held = true where b.ctid = any (array(select t.place from taken t where not t.held))
+        )
+        select
+            (select count(*) from tickets)::int as tickets, (select count(*) from taken)::int as count,
+            (select count(*) from blocked)::int as blocked,
+            (select array_agg(t.message_id order by t.nth, t.rank) from taken t) as ids,
+            (select array_agg(t.attempt + 1 order by t.nth, t.rank) from taken t) as attempts,
+            (select array_agg(t.lane order by t.nth, t.rank) from taken t) as lanes,
+            (select jsonb_object_agg(t.message_id, t.history) filter (where t.history is not null) from taken t) as histories,
+            r.priority as last_priority, r.visible_at as last_visible_at, r.message_id as last_id
+        into v_found
+        from (select 1) one left join reached r on true;
 
-    v_pick.position := penstock_data.with_floors(p_position, p_levels, p_now,
-        v_found.count = p_limit or v_found.tickets = v_most, v_found.last_priority, v_found.last_visible_at, v_found.last_id);
-    -- The floor is at p_now by now: what becomes due from here on is due a moment later, or it would lie below.
-    p_now := p_now + interval '1 microsecond';
-    if v_found.count > 0 then
-        perform penstock_data.check_not_moved(p_queue.topic_id, v_found.ids);
-        v_lapsed := array(
-            select u.id
-            from unnest(v_found.ids) as u(id)
-            left join lateral (
-                select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m on true
-            where m.id is null or least(m.expires_at, m.published_at + p_queue.retention) <= p_now);
-        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
-        select p_queue.id, min(u.id), p_deadline, p_now, p_token, array_agg(u.id order by u.place), array_agg(u.attempt order by u.place),
-            array_agg(u.lane order by u.place), v_found.histories
-        from unnest(v_found.ids, v_found.attempts, v_found.lanes) with ordinality as u(id, attempt, lane, place)
-        where u.id <> all (v_lapsed)
-        having count(*) > 0
-        returning message_ids, attempts into v_pick.message_ids, v_pick.attempts;
-        if v_lapsed <> '{}' then
+        p_position := penstock_data.with_floors(p_position, p_levels, p_now,
+            v_found.count = v_left or v_found.tickets = v_most, v_found.last_priority, v_found.last_visible_at, v_found.last_id);
+        -- The floor is at p_now by now: what becomes due from here on is due a moment later, or it would lie below.
+        p_now := p_now + interval '1 microsecond';
+        if v_found.count > 0 then
+            perform penstock_data.check_not_moved(p_queue.topic_id, v_found.ids);
+            v_over := penstock_data.are_over(p_queue, v_found.ids, p_now);
+            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
+            select p_queue.id, min(u.id), p_deadline, p_now, p_token, array_agg(u.id order by u.place), array_agg(u.attempt order by u.place),
+                array_agg(u.lane order by u.place), v_found.histories
+            from unnest(v_found.ids, v_found.attempts, v_found.lanes, v_over) with ordinality as u(id, attempt, lane, over, place)
+            where not u.over
+            having count(*) > 0
+            returning message_ids, attempts into v_claim;
+            if found then
+                v_pick.message_ids := v_pick.message_ids || v_claim.message_ids;
+                v_pick.attempts := v_pick.attempts || v_claim.attempts;
+                v_left := p_limit - cardinality(v_pick.message_ids);
+            end if;
+        end if;
+        if true = any (v_over) then
             -- Finished here and now, so the receipt has no lanes to learn from.
+            select array_agg(u.id) as ids, array_agg(distinct u.lane) as lanes into v_lapsed
+            from unnest(v_found.ids, v_found.lanes, v_over) as u(id, lane, over) where u.over;
             insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
-            select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
-            perform penstock_data.end_runs(p_queue.id, v_lapsed, v_found.lanes, p_now);
+            select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed.ids from penstock_data.settings s;
+            v_count := v_count + cardinality(v_lapsed.ids) + penstock_data.lapse_in_lanes(p_queue, v_lapsed.lanes, p_now);
+            perform penstock_data.end_runs(p_queue.id, v_lapsed.ids, v_lapsed.lanes, p_now);
         end if;
-    end if;
 
-    -- More tickets than were looked at, or places that lapsed messages took: go on until the batch is full.
-    v_left := p_limit - coalesce(cardinality(v_pick.message_ids), 0);
-    if v_found.tickets > 0 and v_left > 0 and (v_found.tickets = v_most or v_lapsed <> '{}') then
-        if v_found.blocked > 0 or v_lapsed <> '{}' then
-            -- They had been counted on, so nobody has looked into the log.
-            v_pick.position := penstock_data.schedule_log(p_queue, v_pick.position, p_now, v_left, null);
+        -- More tickets than were looked at, or places that lapsed messages took: go on until the batch is full.
+        exit when v_found.tickets = 0 or v_left = 0 or not (v_found.tickets = v_most or true = any (v_over));
+        exit when v_pick.message_ids is not null and v_count >= c_enough;
+        if v_found.blocked > 0 or true = any (v_over) then
+            -- They had been counted on, so the log was not looked into.
+            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, v_left, null);
         end if;
-        v_more := penstock_data.pick_runs(p_queue, v_pick.position, p_levels, p_token, p_deadline, p_now, v_left);
-        v_pick.message_ids := nullif(coalesce(v_pick.message_ids, '{}') || coalesce(v_more.message_ids, '{}'), '{}');
-        v_pick.attempts := coalesce(v_pick.attempts, '{}') || coalesce(v_more.attempts, '{}');
-        v_pick.position := v_more.position;
-    end if;
+    end loop;
+    v_pick.position := p_position;
     return v_pick;
 end
 $$;

@@ -24,8 +24,8 @@ begin
             return penstock_data.take_turns(p_position, p_entries, p_now);
         else
             with placed as (
-                insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, history)
-                select p_queue.id, e.message_id, greatest(e.visible_at, level.floor + interval '1 microsecond'), e.priority, e.history
+                insert into penstock_data.scheduled (queue_id, message_id, visible_at, priority, history, expires_at)
+                select p_queue.id, e.message_id, greatest(e.visible_at, level.floor + interval '1 microsecond'), e.priority, e.history, e.expires_at
                 from unnest(p_entries) e join penstock_data.level_places(p_position) level on level.priority = e.priority
                 returning visible_at
             )
@@ -47,13 +47,13 @@ declare
     v_levels  int[];
 begin
     select
-        array_agg((m.id, m.key, m.priority, coalesce(m.deliver_after, p_now), null)::penstock_data.entry order by m.place)
+        array_agg((m.id, m.key, m.priority, coalesce(m.deliver_after, p_now), null, m.expires_at)::penstock_data.entry order by m.place)
             filter (where m.lapsed is not true),
         array_agg(m.id) filter (where m.lapsed),
         array_agg(distinct m.priority)
     into v_entries, v_lapsed, v_levels
     from (
-        select m.id, m.key, m.priority, m.deliver_after, u.place,
+        select m.id, m.key, m.priority, m.deliver_after, m.expires_at, u.place,
             least(m.expires_at, m.published_at + p_queue.retention) <= p_now as lapsed
         from unnest(p_ids) with ordinality as u(id, place)
         cross join lateral (
@@ -109,14 +109,14 @@ end
 $$;
 
 -- Everything that a claim does before it picks: take back what expired, lift what was given back late, schedule what is
--- flagged, and for queues that are not direct bring in the log.  p_full: look below the floor.  Under the queue's lock.
+-- flagged, and for queues that are not direct bring in the log.  p_full: look below the floor.
+-- p_last_id as in bound_window.  Under the queue's lock.
 create or replace function penstock_data.attend(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_snapshot pg_snapshot, p_now timestamptz, p_wanted int,
-    p_full boolean
+    p_full boolean, p_last_id bigint
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
-    v_last_id  bigint := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
     v_lifted   record;
     v_read     penstock_data.pick;
     v_admitted record;
@@ -143,7 +143,7 @@ begin
         v_due := case when p_queue.ordering <> 'fair' then penstock_data.count_due(p_position, p_now, p_wanted) else 0 end;
         -- A fifo queue looks at the log now and then although it has enough, or new keys would wait for ever behind busy ones.
         if v_due < p_wanted or p_full and p_queue.ordering = 'fifo' then
-            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, greatest(p_wanted - v_due, 1), v_last_id);
+            p_position := penstock_data.schedule_log(p_queue, p_position, p_now, greatest(p_wanted - v_due, 1), p_last_id);
         end if;
     end if;
     return p_position;

@@ -1,15 +1,5 @@
--- What the short way of a claim asks first.  Plain SQL, stable and without settings of their own, so that the planner puts
--- them into the calling statements.
-
--- A queue whose plain messages may be claimed straight from the log by anybody, and the times of this claim.
-create or replace function penstock_data.direct_queue(p_name text, p_seconds int)
-returns table (id bigint, topic_id bigint, retention interval, now timestamptz, deadline timestamptz)
-language sql stable as $$
-    select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift,
-        clock_timestamp() + s.clock_shift + p_seconds * interval '1 second'
-    from penstock_data.queues q cross join penstock_data.settings s
-    where q.name = p_name and q.direct and q.consumers is null and not q.exclusive and q.paused_at is null and s.single
-$$;
+-- What the short way of a claim asks.  Plain SQL, stable and without settings of its own, so that the planner puts it into
+-- the calling statement.
 
 -- The window to read, and whether nothing wants care: then the queue is plain.  A window that is opened here ends before
 -- the oldest open transaction: so it leaves no late ones to the next window.

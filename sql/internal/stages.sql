@@ -13,7 +13,7 @@ declare
 begin
     select * into v_stage from penstock_data.stages s where s.write_id = p_write_id and s.batch_id = p_batch_id;
     if v_stage.id is null then
-        perform pg_advisory_xact_lock(1346719316, hashtext('stage ' || p_write_id));
+        perform penstock_data.lock_name('stage', p_write_id);
         insert into penstock_data.stages as s (write_id, batch_id, writer, used_at)
         values (p_write_id, p_batch_id, penstock_data.caller(), penstock_data.clock())
         on conflict (write_id, batch_id) do nothing returning s.* into v_stage;
@@ -23,6 +23,7 @@ begin
             execute format('create unlogged table %s (part bigint not null, topic text, payload jsonb, headers jsonb, key text, priority int, '
                 'deliver_after timestamptz, expires_at timestamptz, correlation_id text, tenant_id text) with (autovacuum_enabled = off)',
                 penstock_data.stage_table(v_stage.id));
+            perform penstock_data.close_table(penstock_data.stage_table(v_stage.id)::regclass);
             execute format('grant insert on %s to %I', penstock_data.stage_table(v_stage.id), v_stage.writer);
         end if;
     end if;
@@ -76,15 +77,20 @@ begin
 end
 $$;
 
--- Stages that nobody has used for a day, and notes of writes that nobody can ask for any more.  Returns how many.
+-- Stages not used for a day, and notes of writes that cannot be asked for any more.  Returns how many stages.
 create or replace function penstock_data.sweep_stages(p_now timestamptz) returns bigint
 language plpgsql as $$
 declare
+    c_most  constant int := 100;
     v_stage penstock_data.stages;
     v_count bigint := 0;
 begin
-    delete from penstock_data.writes w where not w.keep and w.committed_at < p_now - interval '1 day';
-    for v_stage in select * from penstock_data.stages s where s.used_at < p_now - interval '1 day' loop
+    delete from penstock_data.writes w where w.ctid = any (array(
+        select o.ctid from penstock_data.writes o
+        where not o.keep and o.committed_at < p_now - interval '1 day' limit 10000 for update skip locked));
+    for v_stage in
+        select * from penstock_data.stages s where s.used_at < p_now - interval '1 day' order by s.used_at limit c_most for update skip locked
+    loop
         v_count := v_count + penstock_data.drop_stage(v_stage.id)::int;
     end loop;
     return v_count;

@@ -10,6 +10,7 @@ begin
     raise datetime_field_overflow;
 exception when others then
     perform penstock_data.fail('PS005', format('start_at must be ''end'', ''beginning'' or a timestamp, not %L', p_start_at));
+    return null;
 end
 $$;
 

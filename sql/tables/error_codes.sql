@@ -20,7 +20,8 @@ insert into penstock_data.error_codes (code, name, cause, cure) values
     ('PS012', 'other_version', 'The schema in the database is of another version.', 'Run sql/install.sql (or penstock init) of the newer release.'),
     ('PS013', 'log_full', 'The log reached settings.max_log_bytes; claims and acks still work.', 'Consume or delete queues that lag, run penstock.maintain(), or raise max_log_bytes.'),
     ('PS014', 'unknown_dead_letter', 'No dead letter of this queue has this message id.', 'See penstock.list_dlq_messages().'),
-    ('PS015', 'other_cluster', 'An offset was taken in another cluster, or before a restore or a fail-over that lost transactions.', 'Start the stream anew, with a new checkpoint and a new group, from a timestamp before the change.'),
+    ('PS015', 'other_cluster', 'An offset, or an id of a reader, comes from another cluster, or from before a restore or a fail-over that lost transactions.', 'Go on from penstock.safe_offset(), or with the option onLostOffset = rewind (pipelines: --on-lost-offset rewind): messages may come twice, none is lost. In another cluster start the stream anew, with a new checkpoint and a new group.'),
     ('PS016', 'log_truncated', 'Messages that a stream had still to read were removed from the log.', 'Give the stream a group, which keeps the log for it, or a topic a longer retention; failOnDataLoss = false goes on without them.'),
-    ('PS017', 'stage_incomplete', 'Staged rows of a write are missing, because the server crashed or the stage was swept.', 'Run the write again: nothing of it was published.')
+    ('PS017', 'stage_incomplete', 'Staged rows of a write are missing, because the server crashed or the stage was swept.', 'Run the write again: nothing of it was published.'),
+    ('PS018', 'queue_busy', 'Another transaction kept the queue''s claim lock for longer than settings.lock_wait, so the call did not look whether it holds messages.', 'Try again.  Claims hold the lock until their transaction ends: claim in a short transaction of its own.')
 on conflict (code) do update set name = excluded.name, cause = excluded.cause, cure = excluded.cure;

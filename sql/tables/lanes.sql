@@ -23,6 +23,7 @@ create table if not exists penstock_data.backlog (
     history     jsonb,
     attempt     int         not null default 0,
     held        boolean     not null default false,     -- runs: it is out, claimed or in the schedule
+    expires_at  timestamptz,                            -- as in scheduled
     primary key (queue_id, lane, rank)
 );
 create index if not exists backlog_message on penstock_data.backlog (queue_id, message_id);

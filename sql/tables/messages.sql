@@ -27,6 +27,13 @@ create index if not exists messages_id on penstock_data.messages (topic_id, id);
 create index if not exists messages_flagged on penstock_data.messages (topic_id, xid, id) where flagged;
 
 create table if not exists penstock_data.messages_0 partition of penstock_data.messages for values in (0);
-create table if not exists penstock_data.messages_1 partition of penstock_data.messages for values in (1);
-create table if not exists penstock_data.messages_2 partition of penstock_data.messages for values in (2);
-create table if not exists penstock_data.messages_3 partition of penstock_data.messages for values in (3);
+-- The first segments; later ones are added and dropped (tables/segments.sql knows them).
+do $$
+begin
+    if to_regclass('penstock_data.segments') is null then
+        create table penstock_data.messages_1 partition of penstock_data.messages for values in (1);
+        create table penstock_data.messages_2 partition of penstock_data.messages for values in (2);
+        create table penstock_data.messages_3 partition of penstock_data.messages for values in (3);
+    end if;
+end
+$$;

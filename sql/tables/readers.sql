@@ -19,5 +19,6 @@ create table if not exists penstock_data.reader_positions (
     last_id      bigint,                -- committed up to here; null: the window is used up
     starts_at    timestamptz,           -- messages published before it are passed over
     committed_at timestamptz,
+    given_id     bigint,                -- the highest id of the window that was handed out; null: not known
     primary key (reader_id, seq)
 );

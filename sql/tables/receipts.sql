@@ -16,6 +16,12 @@ create table if not exists penstock_data.receipts (
 
 create index if not exists receipts_window on penstock_data.receipts (queue_id, xid);
 
-create table if not exists penstock_data.receipts_1 partition of penstock_data.receipts for values in (1);
-create table if not exists penstock_data.receipts_2 partition of penstock_data.receipts for values in (2);
-create table if not exists penstock_data.receipts_3 partition of penstock_data.receipts for values in (3);
+do $$
+begin
+    if to_regclass('penstock_data.segments') is null then
+        create table penstock_data.receipts_1 partition of penstock_data.receipts for values in (1);
+        create table penstock_data.receipts_2 partition of penstock_data.receipts for values in (2);
+        create table penstock_data.receipts_3 partition of penstock_data.receipts for values in (3);
+    end if;
+end
+$$;

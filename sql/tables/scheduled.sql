@@ -11,6 +11,7 @@ create table if not exists penstock_data.scheduled (
     -- The transaction that gave it back without holding the queue's lock: it may commit when claims have passed its
     -- place already, so the next claim that sees the transaction looks after it.  Null: placed under the lock.
     xid         xid8,
+    expires_at  timestamptz,                    -- when the message expires, so that maintain() finds it; null: never
     primary key (queue_id, message_id)
 );
 create index if not exists scheduled_due on penstock_data.scheduled (queue_id, priority, visible_at, message_id)

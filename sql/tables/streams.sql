@@ -23,8 +23,20 @@ create table if not exists penstock_data.stream_positions (
 create table if not exists penstock_data.stream_readers (
     stream_id  bigint not null references penstock_data.streams on delete cascade,
     reader_id  bigint not null references penstock_data.readers on delete cascade,
+    covered    boolean not null default true,   -- the stream's offset stands for this topic; false: it has still to catch up
     primary key (stream_id, reader_id)
 );
+
+-- Offsets that left the database: what it remembers of them, written before they leave.  The row of an offset comes
+-- later in the WAL than everything that the offset stands on, so a row that is there proves that all of it survived.
+create table if not exists penstock_data.stream_marks (
+    stream_id  bigint not null,         -- 0: an offset of no named stream
+    timeline   int not null,
+    lsn        pg_lsn not null,         -- read after the snapshot of the offset was taken
+    point      jsonb not null,
+    made_at    timestamptz not null
+);
+create index if not exists stream_marks_newest on penstock_data.stream_marks (timeline, stream_id, lsn);
 
 -- How far the log of each topic has been emptied, so that a stream whose messages are gone is told.
 create table if not exists penstock_data.emptied (

@@ -9,6 +9,18 @@ begin
             position     penstock_data.positions
         );
     end if;
+    if to_regtype('penstock_data.locked_queue') is null then
+        -- What a claim knows of its queue once it holds the claim lock.
+        create type penstock_data.locked_queue as (
+            id         bigint,
+            topic_id   bigint,
+            retention  interval,
+            direct     boolean,         -- its plain messages may be claimed straight from the log
+            now        timestamptz,
+            deadline   timestamptz,
+            last_id    bigint           -- queues that read by ids: the last message id before the lock was taken
+        );
+    end if;
     if to_regtype('penstock_data.entry') is null then
         -- A message of the log on its way into a queue's schedule.
         create type penstock_data.entry as (
@@ -16,7 +28,8 @@ begin
             lane        text,
             priority    int,
             visible_at  timestamptz,
-            history     jsonb
+            history     jsonb,
+            expires_at  timestamptz
         );
     end if;
 end

@@ -33,7 +33,7 @@ comment on view penstock.dead_letter_queue is 'Messages that used up their attem
 
 -- The log as streams and bulk readers see it.  A view and not a function, so that nothing is materialised on the way.
 create or replace view penstock.log as
-select m.xid, m.id, m.topic_id, t.name as topic, m.published_at, m.priority, m.deliver_after, m.expires_at, m.key,
+select m.xid, m.id, t.id as topic_id, t.name as topic, m.published_at, m.priority, m.deliver_after, m.expires_at, m.key,
     m.correlation_id, m.tenant_id, m.payload, m.headers
 from penstock_data.messages m join penstock_data.topics t on t.id = m.topic_id
 where m.segment > 0 and penstock_data.may_read(t.id);

@@ -33,11 +33,12 @@
     │   ├── WrongSchemaVersion      PS012  this Penstock and the installed engine differ
     │   ├── NotInstalled            3F000, 42883, 42P01 on penstock.*
     │   ├── LogFull                 PS013  publishing is refused until space is made
-    │   ├── OtherCluster            PS015  a stream's offset means nothing in this cluster
+    │   ├── OtherCluster            PS015  a stream's offset is of another cluster, or was lost
     │   ├── LogTruncated            PS016  a stream had still to read what was removed
     │   ├── StageIncomplete         PS017  staged rows are missing: run the write again
     │   ├── DiskFull                53100
     │   └── Conflict                40001, 40P01, 55P03  run the transaction again
+    │       └── QueueBusy           PS018  another transaction holds the queue: try again
     └── EmbeddedServerError         the embedded PostgreSQL; .folder is its data folder
         ├── EmbeddedServerMissing   no PostgreSQL for this platform
         ├── EmbeddedServerStuck     it neither starts nor stops in time
@@ -197,7 +198,7 @@ class LogFull(EngineError):
 
 
 class OtherCluster(EngineError):
-    """An offset was taken in another cluster, so it means nothing here."""
+    """An offset is of another cluster, or stands on transactions that a fail-over lost."""
 
 
 class LogTruncated(EngineError):
@@ -214,6 +215,10 @@ class DiskFull(EngineError):
 
 class Conflict(EngineError):
     """Another transaction was faster; running this one again is safe."""
+
+
+class QueueBusy(Conflict):
+    """Another transaction kept the queue's claim lock for too long; trying again is safe."""
 
 
 class EmbeddedServerError(PenstockError):
@@ -256,6 +261,8 @@ class SocketPathTooLong(EmbeddedServerError):
     """No folder with a path short enough for a Unix socket was found."""
 
 
+QUEUE_BUSY = "PS018"
+
 BY_SQLSTATE: dict[str, type[EngineError]] = {
     "PS001": UnknownTopic,
     "PS002": UnknownQueue,
@@ -274,6 +281,7 @@ BY_SQLSTATE: dict[str, type[EngineError]] = {
     "PS015": OtherCluster,
     "PS016": LogTruncated,
     "PS017": StageIncomplete,
+    QUEUE_BUSY: QueueBusy,
     "25006": StandbyServer,
     "40001": Conflict,
     "40P01": Conflict,

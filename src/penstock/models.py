@@ -38,10 +38,16 @@ class Notify(StrEnum):
 
 
 class MessageState(StrEnum):
-    """Where a message is in one queue: always in exactly one of these places."""
+    """Where a message is in one queue: always in exactly one of these states."""
 
-    UNREAD = "unread"
-    SCHEDULED = "scheduled"
+    WAITING = "waiting"
+    """Due: a claim is all that it lacks."""
+    BLOCKED = "blocked"
+    """fifo: due, but one ahead of it with the same key is claimed, delayed or retrying."""
+    DELAYED = "delayed"
+    """Not due yet, and never attempted."""
+    RETRYING = "retrying"
+    """Not due yet, and attempted before."""
     CLAIMED = "claimed"
     DONE = "done"
     DEAD = "dead"
@@ -143,13 +149,23 @@ class QueueStatistics:
     """What is where in a queue: total = pending + processing + completed, the dead stand apart."""
 
     pending_count: int
-    """Unread or scheduled."""
+    """Waiting, blocked, delayed or retrying."""
     processing_count: int
+    """Claimed."""
     completed_count: int
+    """Done, as far as history goes back."""
     total_count: int
     scheduled_count: int
+    """Delayed or retrying."""
     dead_count: int
     oldest_pending_at: datetime | None
+    """When the oldest pending message was published."""
+    waiting_count: int = 0
+    blocked_count: int = 0
+    delayed_count: int = 0
+    retrying_count: int = 0
+    oldest_waiting_at: datetime | None = None
+    """Since when something is due and not claimed, waiting or blocked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +200,16 @@ class BrowsedMessage:
     priority: int
     attempt: int
     visible_at: datetime | None
+    """Since or until when it is due, or when its claim ends."""
     published_at: datetime
     correlation_id: str | None
     tenant_id: str | None
+    blocked_by: MessageId | None = None
+    """The message ahead of it that holds it up: its state, its token if it is claimed, and until
+    when."""
+    blocked_by_state: MessageState | None = None
+    blocked_by_token: str | None = None
+    blocked_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +271,8 @@ class HealthCheck:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceStep:
-    """One duty of `maintain()`, and how many things it dealt with."""
+    """One duty of `maintain()`, how many things it dealt with, and why it failed if it did."""
 
     step: str
     affected: int
+    error: str | None = None

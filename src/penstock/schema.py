@@ -53,7 +53,8 @@ def script(name: str) -> str:
     out: the caller has a transaction.
     """
     path = folder() / name
-    return "".join(line for line in _lines(path, ()) if line.strip().lower() not in _TRANSACTION)
+    # An indented one belongs to the body of a procedure.
+    return "".join(line for line in _lines(path, ()) if line.rstrip().lower() not in _TRANSACTION)
 
 
 def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[str]:

@@ -250,11 +250,11 @@ def test_browsing_claims_nothing(billing: CommandLine):
     assert billing.ok("queue", "show", "billing", "--json").json["processing_count"] == 0
 
 
-def test_a_delayed_message_is_scheduled(billing: CommandLine):
+def test_a_delayed_message_is_said_to_be_delayed(billing: CommandLine):
     words = ("message", "publish", "orders", "1", "--delay", "1h", "--json")
     number = str(billing.ok(*words).json["message_id"])
     assert billing.ok("message", "consume", "billing", "--json").out == ""
-    assert billing.ok("message", "state", "billing", number).out == "scheduled\n"
+    assert billing.ok("message", "state", "billing", number).out == "delayed\n"
 
 
 def test_a_payload_comes_from_stdin(billing: CommandLine):
@@ -475,7 +475,7 @@ def test_doctor_says_what_is_wrong_and_ends_with_1(empty_database: Database):
 def test_maintain_tells_what_it_did(penstock: CommandLine):
     steps = penstock.ok("maintain", "--json").json
     assert steps
-    assert all(step.keys() == {"step", "affected"} for step in steps)
+    assert all(step.keys() == {"step", "affected", "error"} for step in steps)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)

@@ -64,7 +64,7 @@ def test_watch_writes_a_line_for_each_look_into_a_pipe(billing: CommandLine) -> 
     assert rows[0]["in_s"] is None
     assert rows[1]["in_s"] == 0
     line = billing.ok("queue", "watch", "billing", "--count", "1").out
-    assert "billing  waiting=1  scheduled=0" in line
+    assert "billing  waiting=1  blocked=0  delayed=0  retrying=0  claimed=0" in line
     assert billing("queue", "watch", "nothing", "--count", "1").code == 1
 
 
@@ -155,7 +155,7 @@ def test_a_message_is_shown_whole_with_its_attempts_and_its_state_everywhere(
     shown = billing.ok("message", "show", "billing", "1", "--json").json
     assert shown["payload"] == {"order": 7}
     assert shown["headers"] == {"region": "eu"}
-    assert shown["states"] == {"billing": "dead", "shipping": "unread"}
+    assert shown["states"] == {"billing": "dead", "shipping": "waiting"}
     assert (shown["error"], len(shown["history"])) == ("refused", 1)
     assert "refused" in billing.ok("message", "show", "billing", "1").out
     assert billing("message", "show", "billing", "99").code == 1

@@ -21,6 +21,7 @@ from tests.concurrency.sessions import (
     values,
 )
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     import psycopg
@@ -265,7 +266,7 @@ def test_an_ack_already_made_keeps_its_effect_when_the_deadline_passes_before_co
     worker.execute("insert into effects values (%s)", (message,))
     assert ack(worker, [message]) == [message]
     clock.advance(db, 60)
-    db.execute("select penstock.maintain()")
+    maintain(db)
     assert claim(db, holder="other") == []
     worker.commit()
     clock.advance(db, 60)

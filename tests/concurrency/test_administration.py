@@ -22,6 +22,7 @@ from tests.concurrency.sessions import (
     value,
 )
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Connect, Database
@@ -232,14 +233,14 @@ def test_housekeeping_does_not_drop_what_is_being_requeued(db: Session, connect:
     dead = publish(db)
     claim(db)
     call(db, "configure", "segment_bytes", "1")
-    db.execute("select penstock.maintain()")
+    maintain(db)
     assert value(db, "select segment from penstock_data.messages") == 0
     call(db, "bury_message", "q", dead, "t")
     session = connect(autocommit=False)
     assert call(session, "requeue_dlq_messages", "q") == 1
-    db.execute("select penstock.maintain()")
+    maintain(db)
     session.commit()
-    db.execute("select penstock.maintain()")
+    maintain(db)
     assert claim(db) == [dead]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.concurrency.sessions import Background, create, drain, in_background, publish, value
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     import psycopg
@@ -69,7 +70,7 @@ def test_housekeeping_does_not_wait_for_a_key_that_is_being_renewed(
     clock.advance(db, 600)
     first = connect(autocommit=False)
     message = publish(first, dedupe_key="once")
-    db.execute("select penstock.maintain()")
+    maintain(db)
     first.commit()
     assert publish(db, dedupe_key="once") == message
 

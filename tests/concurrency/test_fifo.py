@@ -20,6 +20,7 @@ from tests.concurrency.sessions import (
     until,
 )
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     import psycopg
@@ -132,7 +133,7 @@ def test_housekeeping_does_not_forget_a_lane_that_an_open_ack_will_free(
     late = connect(autocommit=False)
     ack(late, [first])
     clock.advance(db, 1200)
-    db.execute("select penstock.maintain()")
+    maintain(db)
     db.execute("select penstock.cleanup_queue_messages('q')")
     late.commit()
     db.execute("select penstock.cleanup_queue_messages('q')")

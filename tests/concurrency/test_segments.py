@@ -23,7 +23,7 @@ from tests.concurrency.sessions import (
     value,
     waits,
 )
-from tests.fixtures import clock
+from tests.fixtures import clock, maintenance
 
 if TYPE_CHECKING:
     import psycopg
@@ -42,8 +42,7 @@ def _small_segments(db: Session) -> None:
 
 def maintain(db: Session) -> int:
     """How many segments it emptied."""
-    statement = "select affected from penstock.maintain() where step = 'segments emptied'"
-    return int(value(db, statement) or 0)
+    return maintenance.maintain(db).get("segments emptied", 0)
 
 
 def kept(db: Session) -> int:

@@ -28,6 +28,7 @@ from tests.concurrency.sessions import (
     until,
 )
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     import psycopg
@@ -111,7 +112,7 @@ def test_nothing_is_lost_invented_or_delivered_twice(
             Background(traffic.consume, connect(), 100 + number) for number in range(CONSUMERS)
         ]
     while traffic.goes_on:
-        db.execute("select penstock.maintain()")
+        maintain(db)
         time.sleep(0.1)
     until(lambda: not any(one.running for one in running))
     for one in running:

@@ -225,6 +225,10 @@ class ClientEngine(Engine):
             found.total_count,
             found.scheduled_count,
             found.dead_count,
+            found.waiting_count,
+            found.blocked_count,
+            found.delayed_count,
+            found.retrying_count,
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from psycopg.types.json import Jsonb
 
 from tests.conformance.model import RETRY_BASE, RETRY_CAP, Message, Row, Settings
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ class Seen(NamedTuple):
 
     id: int
     state: str | None
+    placed: bool  # it is pending, and has a place beside the log
     rows: int  # how often queue_messages and dead_letter_queue list it
     status: str | None
     visible_at: datetime | None
@@ -50,6 +52,10 @@ class Counts(NamedTuple):
     total: int
     scheduled: int
     dead: int
+    waiting: int
+    blocked: int
+    delayed: int
+    retrying: int
 
 
 class Engine:
@@ -205,7 +211,7 @@ class Engine:
         return done.rowcount
 
     def maintain(self) -> dict[str, int]:
-        return dict(self.conn.execute("select * from penstock.maintain()").fetchall())
+        return maintain(self.conn)
 
     def browse(self, queue: str) -> list[int]:
         return self._list("select message_id from penstock.browse_messages(%s)", queue)
@@ -213,7 +219,8 @@ class Engine:
     def statistics(self, queue: str) -> tuple[datetime, Counts]:
         row = self.conn.execute(
             """select penstock_data.clock(), pending_count, processing_count, completed_count,
-                   total_count, scheduled_count, dead_count
+                   total_count, scheduled_count, dead_count, waiting_count, blocked_count,
+                   delayed_count, retrying_count
                from penstock.get_queue_statistics(%s)""",
             (queue,),
         ).fetchone()
@@ -235,6 +242,10 @@ class Engine:
                )
                select coalesce(i.id, p.message_id),
                    penstock.message_state(%(queue)s, coalesce(i.id, p.message_id)),
+                   coalesce(i.id, p.message_id) in (
+                       select s.message_id from penstock_data.queues q
+                       cross join lateral penstock_data.scheduled_messages(q.id) s
+                       where q.name = %(queue)s),
                    count(p.message_id), min(p.status), min(p.vt), min(p.consumer_token),
                    min(p.delivery_attempts), min(p.failures)
                from unnest(%(ids)s::bigint[]) i(id) full join places p on p.message_id = i.id

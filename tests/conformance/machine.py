@@ -144,7 +144,9 @@ class QueueMachine(RuleBasedStateMachine):
             item.message
             for other in self.queues
             for item in other.items.values()
-            if item.state == "unread" and settings.colour in (None, item.message.colour)
+            if item.place is Place.WAITING
+            and not item.placed
+            and settings.colour in (None, item.message.colour)
         ]
         queue = self._create(settings, start_at)
         if start_at == "beginning":
@@ -490,13 +492,17 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_message_is_in_one_place(self) -> None:
         for queue in self.queues:
+            before = self.engine.clock()
             seen = {each.id: each for each in self.engine.look(queue.name, list(queue.items))}
             assert set(seen) == set(queue.items), "the queue has what it must not have"
             self.now, counts = self.engine.statistics(queue.name)
             for message_id, item in queue.items.items():
                 self._compare(queue, message_id, seen[message_id])
-                item.state = seen[message_id].state or ""
-            self._account(queue, counts, list(seen.values()))
+                item.placed = seen[message_id].placed
+            # All are compared by now, so every item is known to be where it is.
+            for message_id in queue.items:
+                self._compare_state(queue, seen[message_id], Span(before, self.now))
+            self._account(queue, counts, list(seen.values()), Span(before, self.now))
         self.now = self.engine.clock()
 
     def _compare(self, queue: Queue, message_id: int, seen: Seen) -> None:
@@ -506,10 +512,10 @@ class QueueMachine(RuleBasedStateMachine):
         match item.place:
             case Place.WAITING:
                 expected = ("pending", None, item.attempts)
-                states = {"scheduled"} if not item.fresh else {"scheduled", "unread"}
+                placed = {True} if not item.fresh else {True, False}
                 if item.fresh and item.message.plain and queue.direct:
-                    states = {"unread"}
-                assert seen.state in states, f"{item} is {seen.state}"
+                    placed = {False}
+                assert seen.placed in placed, f"{item} has a place: {seen.placed}"
                 queue.learn_due_time(item, seen.visible_at)
             case Place.CLAIMED:
                 expected = ("processing", item.token, item.attempts)
@@ -523,17 +529,30 @@ class QueueMachine(RuleBasedStateMachine):
                 assert (seen.state, seen.failures) == ("dead", min(item.failures, _HISTORY))
         assert (seen.status, seen.token, seen.attempts) == expected, f"{seen} is not {item}"
 
-    def _account(self, queue: Queue, counts: Counts, seen: list[Seen]) -> None:
-        scheduled = sum(each.state == "scheduled" for each in seen)
+    def _compare_state(self, queue: Queue, seen: Seen, span: Span) -> None:
+        """The vocabulary says what the model says."""
+        item = queue.items[seen.id]
+        if item.place is Place.WAITING:
+            states = queue.states(item, span)
+            assert seen.state in states, f"{item} is {seen.state}, not {states}"
+
+    def _account(self, queue: Queue, counts: Counts, seen: list[Seen], span: Span) -> None:
         places = {place: len(queue.place(place)) for place in Place}
         assert counts.pending == places[Place.WAITING]
-        assert counts.scheduled == scheduled
+        moments = [
+            moment for item in queue.items.values() for moment in (item.due_at, item.deadline)
+        ]
+        if not any(map(span.open, moments)):
+            for state in ("waiting", "blocked", "delayed", "retrying"):
+                told = sum(each.state == state for each in seen)
+                assert getattr(counts, state) == told, f"{state}: {counts}, but {told} are"
+        assert counts.scheduled == counts.delayed + counts.retrying
+        assert counts.pending == counts.waiting + counts.blocked + counts.scheduled
         assert counts.processing == places[Place.CLAIMED]
         assert counts.completed == places[Place.DONE]
         assert counts.dead == places[Place.DEAD]
         assert counts.total == counts.pending + counts.processing + counts.completed
-        unread = counts.pending - counts.scheduled
-        now = unread + counts.scheduled + counts.processing + counts.completed + counts.dead
+        now = counts.pending + counts.processing + counts.completed + counts.dead
         assert now + queue.gone == queue.published, "messages were lost or doubled"
 
     def teardown(self) -> None:

@@ -19,6 +19,7 @@ RETRY_CAP = timedelta(seconds=50)
 JITTER = 0.2  # a retry comes up to a fifth sooner
 # A claim that was locked at its end may be overlooked until somebody looks below the floor again.
 LATE = timedelta(seconds=60)
+LEAST_RENEWAL = timedelta(minutes=1)  # what a requeued message has at least
 FOREVER = datetime.max.replace(tzinfo=UTC)  # as long as a transaction is open that works on it
 # While a key waits for its turn, any other key gets two turns at most.  The waiting head has rank
 # max(turn, last rank + 1) <= turn + 1, no waiting message has a rank below turn, and ranks of one
@@ -92,7 +93,7 @@ class Item:
     due_within: Span | None = None  # when it was put back, and not yet compared with the engine
     sure_at: datetime | None = None  # it changed in a transaction that stayed open for a while
     held: bool = False  # a transaction that is still open finishes it
-    state: str = "unread"  # what message_state() said last
+    placed: bool = False  # the engine has given it a place beside the log
     passed: Counter[str] = field(default_factory=Counter)  # fair: turns of others while it waited
 
     def is_due(self, now: datetime) -> bool:
@@ -106,7 +107,7 @@ class Item:
 
     def put_back(self, due: Span, *, counted: bool = True) -> None:
         self.place, self.token, self.deadline = Place.WAITING, None, None
-        self.due_within, self.due_at, self.state = due, due.start, "scheduled"
+        self.due_within, self.due_at, self.placed = due, due.start, True
         self.sure_at = None
         if not counted:
             self.attempts -= 1
@@ -174,6 +175,14 @@ class Queue:
         for item in map(self.items.__getitem__, ids):
             item.put_back(span)
             item.attempts, item.fresh, item.requeued = 0, False, True
+            item.lapses_at = self._renewed(item.message, span)
+
+    def _renewed(self, message: Message, span: Span) -> datetime | None:
+        """When a requeued message lapses: its expiry and the retention count from now."""
+        spans = [self.settings.retention]
+        if message.expires_at is not None:
+            spans.append(max(message.expires_at - message.published_at, LEAST_RENEWAL))
+        return min((span.start + each for each in spans if each is not None), default=None)
 
     # What becomes of a claim
 
@@ -251,6 +260,43 @@ class Queue:
             assert first <= due_at <= last, f"due at {due_at}, not within {first} and {last}"
             item.due_at, item.due_within = due_at, None
 
+    # The words for a pending message
+
+    def states(self, item: Item, span: Span) -> set[str]:
+        """What a message that is not claimed may be said to be."""
+        found = set()
+        for now in span:
+            if not item.is_due(now):
+                found.add("retrying" if item.attempts else "delayed")
+            else:
+                found |= self._due_states(item, now)
+        return found
+
+    def _due_states(self, item: Item, now: datetime) -> set[str]:
+        """Blocked behind what is claimed or not due, if that is ahead of it in its lane."""
+        lane = self._lane(item.message.key) if self.settings.ordering == "fifo" else []
+        holding = [other for other in lane if other is not item and self._holds(other, now)]
+        if not holding:
+            return {"waiting"}
+        if any(other.place is Place.CLAIMED or self._was_head(other) for other in holding):
+            return {"blocked"}
+        if any(self._is_ahead(other, item) for other in holding):
+            return {"blocked"}
+        behind = all(self._is_ahead(item, other) for other in holding)
+        return {"waiting"} if behind or self._was_head(item) else {"blocked", "waiting"}
+
+    def _holds(self, item: Item, now: datetime) -> bool:
+        if item.place is Place.CLAIMED:
+            return not self._expired(item, now)
+        return not item.is_due(now)
+
+    def _was_head(self, item: Item) -> bool:
+        """It came back from a claim, so it is the head of its lane."""
+        return not item.fresh and not item.requeued
+
+    def _is_ahead(self, one: Item, two: Item) -> bool:
+        return one.fresh and two.fresh and one.message.before(two.message, by_insert=True)
+
     # What a claim may return
 
     def claim(self, rows: list[Row], token: str, batch: int, lease: timedelta, span: Span) -> None:
@@ -301,7 +347,10 @@ class Queue:
         return {i.message.id: i for i in waiting if not i.has_lapsed(span.start)}
 
     def _sure(self, span: Span) -> list[Item]:
-        """What a claim must find.  A lapsed message may take a place in the batch for nothing."""
+        """What a claim must find, whatever lapses ahead of it.
+
+        A lapsed message that is not due yet may still stand at the head of its key.
+        """
 
         def sure(item: Item) -> bool:
             is_open = item.has_lapsed(span.end) or not item.is_sure(span.start)
@@ -312,8 +361,12 @@ class Queue:
         found = []
         for lane in {item.message.key or "" for item in self.place(Place.WAITING)}:
             heads = self._heads(lane, span)
-            lapsing = any(i.has_lapsed(span.end) for i in self._lane(lane))
-            if heads and all(map(sure, heads)) and not lapsing:
+            hidden = any(
+                item.has_lapsed(span.end)
+                and not (item.is_due(span.start) and item.is_sure(span.start))
+                for item in self._lane(lane)
+            )
+            if heads and all(map(sure, heads)) and not hidden:
                 found.append(heads[0])
         return found
 
@@ -330,10 +383,11 @@ class Queue:
         lane = self._lane(key)
         if any(item.place is Place.CLAIMED for item in lane):
             return []
+        lane = [item for item in lane if not item.has_lapsed(span.start)]
         begun = [item for item in lane if not item.fresh and not item.requeued]
         if begun:
             return begun
-        waiting = [item for item in lane if not item.requeued and not item.has_lapsed(span.start)]
+        waiting = [item for item in lane if not item.requeued]
         return [
             item
             for item in lane
@@ -343,13 +397,7 @@ class Queue:
 
     def least(self, batch: int, span: Span) -> int:
         """How many messages a claim of this size must return."""
-        sure = self._sure(span)
-        lapsing = sum(
-            item.has_lapsed(span.end)
-            for item in self.items.values()
-            if item.place is Place.WAITING or self._expired(item, span.end)
-        )
-        least = min(batch, len(sure)) - lapsing
+        least = min(batch, len(self._sure(span)))
         if self.direct and self.writer_is_open:
             # A batch may end at the oldest open transaction, but not in nothing.
             least = min(least, 1)
@@ -367,11 +415,7 @@ class Queue:
         if self.settings.ordering == "fifo":
             # Only heads that the queue has read are known to it; a lane that gave one is locked.
             lanes = {item.message.key or "" for item in taken}
-            left = [
-                item
-                for item in left
-                if item.state == "scheduled" and (item.message.key or "") not in lanes
-            ]
+            left = [item for item in left if item.placed and (item.message.key or "") not in lanes]
         priorities = [item.message.priority for item in taken]
         assert priorities == sorted(priorities, reverse=True), f"claimed in the order {priorities}"
         highest = max((item.message.priority for item in left), default=None)

@@ -58,7 +58,7 @@ async def test_a_queue_page_browses_each_state_page_by_page(operator: Visitor, m
     (more,) = [link for link in Page(first).links if "after=" in link]
     second = await operator.shown(more)
     assert listed(second) == ids[50:100]
-    assert listed(await operator.shown("/queue", name="q", state="scheduled")) == [later]
+    assert listed(await operator.shown("/queue", name="q", state="delayed")) == [later]
     mq.consume("q", 2, token="worker-7")
     mq.nack("q", ids[0], token="worker-7", error="it broke")
     claimed = await operator.shown("/queue", name="q", state="claimed")
@@ -67,7 +67,7 @@ async def test_a_queue_page_browses_each_state_page_by_page(operator: Visitor, m
     dead = await operator.shown("/queue", name="q", state="dead")
     assert listed(dead) == [ids[0]]
     assert "it broke" in dead
-    assert "No message is scheduled." not in dead
+    assert "No message is delayed." not in dead
 
 
 async def test_messages_are_searched(operator: Visitor, mq: Caller) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.facts import Activity, Consumer, Holder, QueueNow, Reader
+from penstock.client.facts import Activity, Consumer, FailingStep, Holder, QueueNow, Reader
 from penstock.dashboard import charts, words
 from penstock.dashboard.attention import Level, concerns
 from penstock.dashboard.fanout import MOST_QUEUES, picture
@@ -66,6 +66,19 @@ def test_holders_and_readers_are_named_when_they_are_old_enough() -> None:
     lazy = Reader("spark", "t", NOW, None, 5, NOW - timedelta(hours=1))
     found = kinds(sample(holders=[old, young, slot], readers=[lazy, replace(lazy, oldest_at=NOW)]))
     assert found == ["pinned horizon", "pinned horizon", "reader holds the log"]
+
+
+def test_a_step_of_housekeeping_that_fails_again_is_an_alarm() -> None:
+    step = FailingStep("segments emptied", NOW - timedelta(hours=2), 9, "no replica identity")
+    once = replace(step, failures=1)
+    ring = Samples()
+    (found,) = concerns(sample(failing=[step, once]), ring)
+    assert (found.level, found.kind, found.name) == (
+        Level.ALARM,
+        "housekeeping fails",
+        "segments emptied",
+    )
+    assert found.what == "for 2 h, 9 times: no replica identity"
 
 
 def test_the_worst_comes_first() -> None:

@@ -40,7 +40,9 @@ def test_every_public_function_is_documented_with_its_arguments(
     ).fetchall()
     assert rows
     for name, arguments, defaults in rows:
-        shown = re.search(rf"```text\npenstock\.{name}\((.*?)\)\s+→ ", _section(name), re.DOTALL)
+        shown = re.search(
+            rf"```text\n(?:call )?penstock\.{name}\((.*?)\)(?:\s+→ |\n)", _section(name), re.DOTALL
+        )
         assert shown is not None, name
         parts = [part.strip() for part in shown[1].split(",") if part.strip()]
         assert [part.split()[0] for part in parts] == arguments, name

@@ -26,11 +26,15 @@ NAMES = {
     "penstock_messages_failed",
     "penstock_messages_published",
     "penstock_messages_released",
+    "penstock_queue_blocked",
     "penstock_queue_dead",
+    "penstock_queue_delayed",
     "penstock_queue_oldest_pending_timestamp_seconds",
     "penstock_queue_pending",
     "penstock_queue_processing",
+    "penstock_queue_retrying",
     "penstock_queue_scheduled",
+    "penstock_queue_waiting",
     "penstock_schedules_fired",
     "penstock_tasks_dead_lettered",
     "penstock_tasks_done",
@@ -98,11 +102,14 @@ async def test_queues_are_read_into_gauges_and_deleted_ones_vanish(
 ) -> None:
     oldest = datetime(2026, 3, 1, tzinfo=UTC)
     counting = metrics.Metrics(registry)
-    busy, idle = QueueStatistics(5, 2, 9, 16, 3, 1, oldest), QueueStatistics(0, 0, 9, 9, 0, 0, None)
+    published = datetime(2026, 2, 1, tzinfo=UTC)
+    busy = QueueStatistics(5, 2, 9, 16, 3, 1, published, 1, 1, 2, 1, oldest)
+    idle = QueueStatistics(0, 0, 9, 9, 0, 0, None)
     await metrics.refresh(OfflineClient(billing=busy, mail=idle), counting)
     value = registry.get_sample_value
     assert value("penstock_queue_pending", {"queue": "billing"}) == 5
     assert value("penstock_queue_dead", {"queue": "billing"}) == 1
+    assert value("penstock_queue_blocked", {"queue": "billing"}) == 1
     age = "penstock_queue_oldest_pending_timestamp_seconds"
     assert value(age, {"queue": "billing"}) == oldest.timestamp()
     assert value(age, {"queue": "mail"}) is None

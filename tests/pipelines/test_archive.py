@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.errors import InvalidSetting, UnknownTopic
+from penstock.errors import InvalidSetting, OtherCluster, UnknownTopic
 from penstock.spark.pipelines import archive
 from penstock.spark.pipelines.lake import open_lake
 from penstock.spark.pipelines.lake.base import Lake
 from penstock.spark.pipelines.state import State
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     from tests.pipelines.shop import Shop
@@ -40,7 +41,7 @@ def test_the_log_is_kept_until_it_is_archived_and_not_longer(shop: Shop):
     def left() -> list[int]:
         # Once to close a segment, once to empty those that nobody needs.
         for _time in range(2):
-            shop.db.execute("select count(*) from penstock.maintain()")
+            maintain(shop.db)
         return shop.numbers("orders")
 
     shop.publish("orders", [{"n": 0}])
@@ -51,6 +52,81 @@ def test_the_log_is_kept_until_it_is_archived_and_not_longer(shop: Shop):
     shop(archive, "orders", shop.folder / "lake")
     assert left() == []
     assert shop.archived(open_lake(str(shop.folder / "lake")).read(shop.spark)) == [0, 1]
+
+
+@pytest.mark.always
+def test_a_second_topic_goes_into_the_same_lake(shop: Shop):
+    target = shop.folder / "lake"
+    shop.db.execute("select penstock.configure('segment_bytes', '1')")
+    shop.publish("orders", [{"n": n} for n in range(5)])
+    shop.publish("returns", [{"n": n} for n in range(10, 14)])
+    shop.db.execute("select penstock.create_queue('keeper', 'returns', start_at => 'beginning')")
+    assert shop(archive, "orders", target).rows == 5
+    second = shop(archive, "returns", target)
+    assert (second.rows, second.lag) == (4, 0)
+    # The first one's log is kept, though this run did not read it.
+    shop.publish("orders", [{"n": 5}])
+    for _time in range(3):
+        shop.db.execute("select count(*) from penstock.maintain()")
+    shop.publish("returns", [{"n": 14}])
+    both = shop(archive, ["orders", "returns"], target)
+    assert (both.rows, both.lag) == (2, 0)
+    frame = open_lake(str(target)).read(shop.spark)
+    assert shop.archived(frame) == [*range(6), *range(10, 15)]
+    readers = shop.db.execute("select topic_name, lag from penstock.list_readers()").fetchall()
+    assert sorted(readers) == [("orders", 0), ("returns", 0)]
+
+
+def test_a_batch_that_was_begun_is_ended_before_another_topic(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    shop.publish("orders", [{"n": n} for n in range(5)])
+    shop.publish("returns", [{"n": 10}])
+
+    def crash(*_args: Any) -> int:
+        raise RuntimeError("the power went")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "write", crash)
+        with pytest.raises(Exception, match="the power went"):
+            shop(archive, "orders", shop.folder / "lake")
+    assert shop(archive, "returns", shop.folder / "lake").rows == 6
+
+
+def test_a_state_of_the_release_before_is_read(shop: Shop):
+    target = shop.folder / "lake"
+    shop.publish("orders", [{"n": n} for n in range(5)])
+    shop.publish("returns", [{"n": 10}])
+    shop(archive, "orders", target)
+    state = State(str(target / "_penstock" / "state"))
+    noted = state.read("batches.json")
+    for name in ("topics", "timeline", "lsn"):
+        noted["start"].pop(name)
+    state.write("batches.json", noted)
+    shop.publish("orders", [{"n": 5}])
+    assert shop(archive, ["orders", "returns"], target).rows == 2
+    assert shop.archived(open_lake(str(target)).read(shop.spark)) == [*range(6), 10]
+
+
+def test_a_lost_state_fails_the_run_or_sends_it_back(shop: Shop):
+    target = shop.folder / "lake"
+    for n in range(2):
+        shop.publish("orders", [{"n": n}])
+        shop(archive, "orders", target)
+    # As after a fail-over that lost the tail.
+    shop.db.execute(
+        "delete from penstock_data.stream_marks m "
+        "where m.lsn > (select min(o.lsn) from penstock_data.stream_marks o)"
+    )
+    shop.db.execute("delete from penstock_data.stream_positions p where p.seq > 1")
+    shop.publish("orders", [{"n": 2}])
+    with pytest.raises(OtherCluster, match="lost what the offset stands on"):
+        shop(archive, "orders", target)
+    again = shop(archive, "orders", target, on_lost_offset="rewind")
+    assert again.rows >= 1
+    assert set(shop.archived(open_lake(str(target)).read(shop.spark))) == {0, 1, 2}
+    shop.publish("orders", [{"n": 3}])
+    assert shop(archive, "orders", target).rows == 1
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "parquet"])

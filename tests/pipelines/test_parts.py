@@ -72,6 +72,13 @@ def test_work_goes_on_at_the_first_chunk_without_a_mark(tmp_path: Path):
     assert [chunk.number for chunk, _result in again.finished()] == [0, 1, 2, 3, 4]
 
 
+def test_a_state_knows_whether_a_stream_has_begun_here(tmp_path: Path):
+    for state in (State(str(tmp_path / "here")), State(f"file://{tmp_path}/there")):
+        assert not state.has_checkpoint()
+        (tmp_path / state.location.rpartition("/")[2] / "checkpoint").mkdir(parents=True)
+        assert state.has_checkpoint()
+
+
 def test_a_state_is_found_again_and_belongs_to_one_run(tmp_path: Path):
     assert default_location("archive", "a", 1) == default_location("archive", "a", 1)
     assert default_location("archive", "a", 1) != default_location("archive", "a", 2)

@@ -40,6 +40,15 @@ def test_rules_split_transform_and_bury(shop: Shop):
     assert shop.numbers("large") == [4, 5, 7, 8]
 
 
+def test_a_topic_that_is_added_to_a_state_is_sent_on_from_its_beginning(shop: Shop):
+    shop.publish("a", [{"n": n} for n in range(3)])
+    shop.publish("b", [{"n": n} for n in range(10, 13)])
+    shop(route, "a", [Rule("all")], group="sorter")
+    shop(route, ["a", "b"], [Rule("all")], group="sorter")
+    shop(route, "b", [Rule("all")], group="sorter")
+    assert shop.numbers("all") == [0, 1, 2, 10, 11, 12]
+
+
 def by_region(message: dict[str, Any]) -> Any:
     amount = int(message["payload"]["amount"])
     if amount == 0:

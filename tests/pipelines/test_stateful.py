@@ -23,6 +23,18 @@ def test_duplicates_are_dropped_within_and_between_runs(shop: Shop):
     assert sorted(each["key"] for each in shop.messages("out")) == ["a", "b", "c", "d"]
 
 
+def test_a_state_is_for_its_topics(shop: Shop):
+    shop.publish("in", [{"n": 0}], keys=["a"])
+    shop.publish("also", [{"n": 1}], keys=["b"])
+    shop(dedupe, "in", "out", group="once")
+    (shop.folder / "state-dedupe" / "topics.json").unlink()
+    with pytest.raises(InvalidSetting, match="is of in, not of in, also"):
+        shop(dedupe, ["in", "also"], "out", group="once")
+    shop(dedupe, "in", "out", group="once")
+    with pytest.raises(InvalidSetting, match="is of in, not of also"):
+        shop(dedupe, "also", "out", group="once")
+
+
 def test_windows_are_counted_once(shop: Shop):
     def at(minutes: int) -> None:
         shop.db.execute(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 from tests.plans.costs import (
     CLAIM_AND_ACK,
     CLAIM_AND_NACK,
@@ -339,5 +340,5 @@ def test_priorities_once_used_do_not_burden_claims_for_ever(db: Session) -> None
     db.execute("select penstock.ack_messages('q', %s, 'urgent')", (ids,))
     clock.advance(db, 2)
     settle(db)
-    db.execute("select penstock.maintain()")
+    maintain(db)
     assert_no_growth(few, claim_cost(db))

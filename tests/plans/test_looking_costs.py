@@ -64,6 +64,47 @@ def test_three_times_the_backlog_costs_a_look_nothing(deep: Session) -> None:
         assert more <= less * 1.3 + 50, look
 
 
+@pytest.mark.parametrize("keys", [1, 200])
+def test_three_times_the_backlog_of_a_fifo_queue_costs_a_look_nothing(
+    db: Session, keys: int
+) -> None:
+    """Neither what the queue has read and its claimed keys block, nor what it has not read."""
+    db.execute("select penstock.create_queue('q', ordering => 'fifo')")
+    # Browsing walks over what was read and is still kept: docs/operate/health.md.
+    looks = [look for look in LOOKS if "browse_messages" not in look]
+    looks += ["select * from penstock.find_messages('q', 'blocked')"]
+    if keys == 1:  # 10,000 messages of the key are walked over at most
+        looks += ["select penstock.message_state('q', %s)"]
+
+    def costs() -> list[int]:
+        (last,) = db.execute("select nextval('penstock_data.message_id') - 1").fetchone() or (0,)
+        found = []
+        for look in looks:
+            asked = (last,) if "%s" in look else ()
+            buffers(db, look, *asked)  # plans are made, hints are set
+            found.append(buffers(db, look, *asked))
+            with only_index_scans(db):
+                db.execute(look.encode(), asked)
+        return found
+
+    def publish(count: int) -> None:
+        fill(db, count, key=f"'k' || n % {keys}")
+
+    def read() -> None:
+        # As long as all keys are claimed, a claim reads on: 50,000 messages at most.
+        db.execute("select penstock.consume_messages_batch('q', 'plans', 600, %s)", (keys,))
+
+    publish(20_000)
+    read()
+    read()
+    publish(20_000)
+    before = costs()
+    publish(60_000)
+    read()
+    for look, less, more in zip(looks, before, costs(), strict=True):
+        assert more <= less * 1.3 + 50, look
+
+
 def test_a_log_that_was_read_costs_a_look_nothing(db: Session) -> None:
     """As long as it is kept: a consumer asks when to wake, and people look."""
     looks = [

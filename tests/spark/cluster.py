@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ import psutil
 import pyspark
 
 from penstock.spark import java
+from prove.processes import kill_family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ def free_port() -> int:
 
 @contextmanager
 def started(folder: Path, name: str, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of Spark's, ended with all that it started."""
+    """A program of Spark's, killed with its children, which have sessions of their own."""
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
             words, stdout=log, stderr=log, env=environment(), cwd=folder, start_new_session=True
@@ -80,22 +80,7 @@ def started(folder: Path, name: str, *words: str) -> Iterator[subprocess.Popen[b
         try:
             yield process
         finally:
-            end(process)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and its children, which have sessions of their own."""
-    try:
-        family = [
-            psutil.Process(process.pid),
-            *psutil.Process(process.pid).children(recursive=True),
-        ]
-    except psutil.NoSuchProcess:
-        family = []
-    for each in family:
-        with suppress(psutil.NoSuchProcess):
-            each.send_signal(signal.SIGKILL)
-    process.wait()
+            kill_family(process)
 
 
 def await_port(port: int, process: subprocess.Popen[bytes]) -> None:

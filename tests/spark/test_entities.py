@@ -38,7 +38,7 @@ def rows(url: str, entity: str, **options: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def billing(db: Any) -> None:
-    """Ten messages: two done, one claimed, one dead, one delayed, five unread."""
+    """Ten messages: two done, one claimed, one dead, one delayed, five waiting."""
     db.execute("select penstock.create_queue('billing', 'orders', max_delivery_attempts => 1)")
     db.execute("select penstock.create_queue('other')")
     publish(db, "orders", *range(1, 10))
@@ -56,8 +56,8 @@ def test_queue(database: Database) -> None:
         1: "done",
         2: "done",
         4: "claimed",
-        10: "scheduled",
-        **dict.fromkeys(range(5, 10), "unread"),
+        10: "delayed",
+        **dict.fromkeys(range(5, 10), "waiting"),
     }
     pieces = PenstockDataSource(
         {"url": database.dsn, "entity": "queue", "queue": "billing", "maxRecordsPerPartition": "4"}
@@ -71,8 +71,9 @@ def test_queue(database: Database) -> None:
 
 @pytest.mark.usefixtures("billing")
 def test_receipts(database: Database, db: Any) -> None:
-    found = rows(
-        database.dsn, "receipts", columns="queue,message_id,attempt,outcome,error,key,published_at"
+    columns = "queue,message_id,attempt,outcome,error,key,published_at"
+    found = sorted(
+        rows(database.dsn, "receipts", columns=columns), key=lambda row: row["message_id"]
     )
     assert [(row["message_id"], row["attempt"], row["outcome"]) for row in found] == [
         (1, 1, "acked"),

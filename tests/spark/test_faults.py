@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
+from prove.processes import kill_family
 from tests.fixtures.patience import eventually_sync
 from tests.spark.cluster import environment, executors, standalone
 from tests.spark.publishers import Publishers
@@ -69,12 +68,7 @@ class Copier:
 
     def kill(self) -> None:
         """Driver, Java and Python workers, all at once."""
-        family = psutil.Process(self._process.pid).children(recursive=True)
-        os.killpg(self._process.pid, signal.SIGKILL)
-        for each in family:
-            if each.is_running():
-                each.kill()
-        self._process.wait()
+        kill_family(self._process)
 
     def is_running(self) -> bool:
         return self._process.poll() is None

@@ -210,6 +210,98 @@ def test_topics_that_come_later_match_a_pattern(stream: Stream, db: Any) -> None
     assert (rows, step(reader, at)[0]) == ([1], [2])
 
 
+def drain(reader: PenstockStreamReader, at: Any) -> tuple[list[Any], Any]:
+    """All batches until there is nothing more, as a run of AvailableNow reads them."""
+    reader.prepareForTriggerAvailableNow()
+    found: list[Any] = []
+    while (step_to := over_the_wire(reader.latestOffset(at, ALL))) != at:
+        found += read(reader, at, step_to)
+        at = step_to
+    return found, at
+
+
+def test_topic_added_at_a_restart_is_read_from_its_beginning(stream: Stream, db: Any) -> None:
+    publish(db, "orders", 1, 2)
+    publish(db, "parcels", 10, 11, 12)
+    first = stream(**EARLIEST, group="copy")
+    rows, at = drain(first, over_the_wire(first.initialOffset()))
+    assert rows == [1, 2]
+    publish(db, "parcels", 13)
+    publish(db, "orders", 3)
+    both = stream(subscribe="orders,parcels", startingOffsets="earliest", group="copy")
+    rows, at = drain(both, at)
+    assert rows == [10, 11, 12, 13, 3]
+    assert (lag(db, "copy"), lag(db, "copy:parcels")) == (0, 0)
+    # Without the first one again: it stays where it was, and its log is kept.
+    publish(db, "orders", 4)
+    publish(db, "parcels", 14)
+    parcels = stream(subscribe="parcels", startingOffsets="earliest", group="copy")
+    rows, at = drain(parcels, at)
+    assert rows == [14]
+    empty_log(db)
+    assert lag(db, "copy") == 1
+    again = stream(subscribe="orders,parcels", startingOffsets="earliest", group="copy")
+    assert drain(again, at)[0] == [4]
+
+
+def test_batch_is_done_again_with_the_topics_that_it_had(stream: Stream, db: Any) -> None:
+    publish(db, "orders", 1)
+    publish(db, "parcels", 10)
+    first = stream(**EARLIEST)
+    start = over_the_wire(first.initialOffset())
+    end = over_the_wire(first.latestOffset(start, ALL))
+    both = stream(subscribe="orders,parcels", startingOffsets="earliest")
+    assert read(both, start, end) == [1]
+    assert read(stream(subscribe="parcels", startingOffsets="earliest"), start, end) == [1]
+    assert drain(both, end)[0] == [10]
+
+
+def test_topic_that_matches_a_pattern_later_gets_a_reader(stream: Stream, db: Any) -> None:
+    reader = stream(subscribePattern="ord.*", startingOffsets="earliest", group="copy")
+    publish(db, "orders", 1)
+    _rows, at = step(reader, reader.initialOffset())
+    db.execute("select penstock.create_topic('ordinary')")
+    publish(db, "ordinary", 2)
+    reader.latestOffset(at, ALL)
+    empty_log(db)
+    assert step(reader, at)[0] == [2]
+
+
+def forget(db: Any, end: Any) -> None:
+    """What a fail-over does that loses the tail: the marks behind a place are gone."""
+    db.execute("delete from penstock_data.stream_marks where lsn >= %s::pg_lsn", (end["lsn"],))
+
+
+@pytest.mark.parametrize("group", [{}, {"group": "copy"}], ids=["alone", "group"])
+def test_lost_offset_fails_the_stream_or_sends_it_back(
+    stream: Stream, db: Any, group: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = {**EARLIEST, **group}
+    publish(db, "orders", 1)
+    reader = stream(**asked)
+    start = over_the_wire(reader.initialOffset())
+    _rows, first = step(reader, start)
+    publish(db, "orders", 2)
+    _rows, lost = step(reader, first)
+    publish(db, "orders", 3)
+    forget(db, lost)
+    with pytest.raises(OtherCluster, match="lost what the offset stands on"):
+        stream(**asked).latestOffset(lost, ALL)
+    with pytest.raises(OtherCluster, match="lost what the offset stands on"):
+        stream(**asked).partitions(first, lost)
+    back = stream(**asked, onLostOffset="rewind")
+    # The batch that Spark does again ends at the point that was not lost.
+    assert read(back, first, lost) == []
+    rows, end = step(back, lost)
+    assert rows == [2, 3]
+    # It tells once what comes again.
+    assert len(caplog.messages) == 1
+    assert f"{lost['snap']} may come twice, none is lost" in caplog.text
+    # As Spark's checkpoint has it after that.
+    publish(db, "orders", 4)
+    assert step(stream(**asked), end)[0] == [4]
+
+
 def test_start_at_an_id_a_time_and_an_offset(stream: Stream, db: Any) -> None:
     publish(db, "orders", 1, 2)
     by_id = stream(subscribe="orders", startingOffsets='{"orders": {"0": 2}}')
@@ -312,6 +404,35 @@ def test_receipts_are_streamed_too(stream: Stream, db: Any) -> None:
         (2, "acked", 1),
     ]
     assert reader.latestOffset(end, ALL) == end
+
+
+def test_history_of_a_queue_added_at_a_restart_is_read_too(stream: Stream, db: Any) -> None:
+    def counted(reader: PenstockStreamReader, at: Any) -> tuple[list[tuple[str, int]], Any]:
+        reader.prepareForTriggerAvailableNow()
+        found: list[tuple[str, int]] = []
+        while (end := over_the_wire(reader.latestOffset(at, ALL))) != at:
+            tasks = reader.partitions(at, end)
+            batches = [batch for task in tasks for batch in reader.read(task)]
+            rows = [row for batch in batches for row in batch.to_pylist()]
+            found += [(row["queue"], row["message_id"]) for row in rows]
+            at = end
+        return sorted(found), at
+
+    for queue in ("billing", "mail"):
+        db.execute("select penstock.create_queue(%s, 'orders')", (queue,))
+    publish(db, "orders", 1, 2)
+    for queue in ("billing", "mail"):
+        db.execute("select * from penstock.consume_messages_batch(%s, 'me', 30, 2)", (queue,))
+        db.execute("select penstock.ack_message(%s, 1, 'me')", (queue,))
+    asked = {"entity": "receipts", "startingOffsets": "earliest", "group": "history"}
+    first = stream(**asked, queue="billing")
+    found, at = counted(first, over_the_wire(first.initialOffset()))
+    assert found == [("billing", 1)]
+    for queue in ("billing", "mail"):
+        db.execute("select penstock.ack_message(%s, 2, 'me')", (queue,))
+    found, at = counted(stream(**asked, queue="billing,mail"), at)
+    assert found == [("billing", 2), ("mail", 1), ("mail", 2)]
+    assert counted(stream(**asked), at)[0] == []
 
 
 def test_publishers_out_of_order_lose_and_double_nothing(

@@ -45,6 +45,18 @@ def test_topic_to_topic_exactly_once_over_restarts(jobs: Jobs, db: Any) -> None:
     assert ledger == [(0, 4), (1, 4), (2, 2), (3, 2)]
 
 
+def test_topic_added_to_a_checkpoint_is_read_from_its_beginning(jobs: Jobs, db: Any) -> None:
+    db.execute("select penstock.create_topic('returns')")
+    publish(db, "orders", 1, 2)
+    publish(db, "returns", *range(10, 15))
+    jobs.copy(from_orders(jobs), "one", topic="copies")
+    publish(db, "returns", 15)
+    both = jobs.stream(subscribe="orders,returns", startingOffsets="earliest", group="copy")
+    jobs.copy(both.selectExpr("key", "value"), "one", topic="copies")
+    assert copies(db) == [1, 2, *range(10, 16)]
+    assert (lag(db, "copy"), lag(db, "copy:returns")) == (0, 0)
+
+
 def test_last_entry_of_the_commit_log_may_be_lost(jobs: Jobs, db: Any) -> None:
     publish(db, "orders", *range(6))
     jobs.copy(from_orders(jobs, maxOffsetsPerTrigger=3), "one", topic="copies")

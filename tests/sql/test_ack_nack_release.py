@@ -6,8 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 from tests.sql.refusals import nothing_changes
 
 if TYPE_CHECKING:
@@ -149,7 +152,7 @@ def test_splitting_keeps_attempts_with_their_messages(mq: Caller) -> None:
 def test_nacked_message_comes_back_after_its_delay_with_the_next_attempt(mq: Caller) -> None:
     (message_id,) = claim(mq, 1)
     assert mq.nack("q", message_id, delay_seconds=20) is True
-    assert mq.state("q", message_id) == "scheduled"
+    assert mq.state("q", message_id) == "retrying"
     advance(mq.db, seconds=19)
     assert mq.consume("q") == []
     advance(mq.db, seconds=2)
@@ -198,7 +201,7 @@ def test_fail_messages_tells_which_of_them_died(mq: Caller) -> None:
     told = mq.rows("fail_messages", "strict", [old, new, gone], "me", 5, "no luck")
     assert {row.message_id: row.dead for row in told} == {old: True, new: False}
     assert [row.last_error for row in mq.rows("list_dlq_messages", "strict")] == ["no luck"]
-    assert mq("message_state", "strict", new) == "scheduled"
+    assert mq("message_state", "strict", new) == "retrying"
 
 
 def test_released_message_comes_back_at_once_and_the_attempt_is_not_counted(mq: Caller) -> None:
@@ -220,7 +223,7 @@ def test_release_after_a_failure_keeps_the_failures_that_counted(mq: Caller) -> 
 def test_release_messages_gives_back_many(mq: Caller) -> None:
     ids = claim(mq, 4)
     assert sorted(mq.column("release_messages", "q", ids[:3], "me")) == ids[:3]
-    assert [mq.state("q", i) for i in ids] == ["scheduled"] * 3 + ["claimed"]
+    assert [mq.state("q", i) for i in ids] == ["waiting"] * 3 + ["claimed"]
     assert sorted(r.message_id for r in mq.consume("q")) == ids[:3]
 
 
@@ -238,7 +241,7 @@ def test_ack_on_the_last_attempt_is_no_dead_letter(mq: Caller) -> None:
     message_id = mq.publish("t", 1)
     mq.consume("once", vt=30)
     advance(mq.db, seconds=29)
-    mq.rows("maintain")
+    maintain(mq.db)
     assert mq.state("once", message_id) == "claimed"
     assert mq.ack("once", message_id)
     assert mq.rows("list_dlq_messages") == []
@@ -248,3 +251,34 @@ def test_long_error_is_cut_and_kept(mq: Caller) -> None:
     (message_id,) = claim(mq, 1)
     assert mq("bury_message", "q", message_id, "me", "x" * 100_000)
     assert len(mq.rows("list_dlq_messages", "q")[0].last_error) == 10_000
+
+
+@given(
+    base=st.integers(0, 31_536_000_000),
+    cap=st.integers(0, 31_536_000_000),
+    attempt=st.integers(1, 2**31 - 1),
+)
+@example(base=60_000, cap=300_000, attempt=39)
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_every_backoff_lies_between_four_fifths_of_its_length_and_all_of_it(
+    mq: Caller, base: int, cap: int, attempt: int
+) -> None:
+    longest = min(cap, base * 2 ** min(attempt - 1, 70)) / 1000
+    found = mq.value(
+        "select extract(epoch from penstock_data.backoff("
+        "%s * interval '1 millisecond', %s * interval '1 millisecond', %s))",
+        base,
+        cap,
+        attempt,
+    )
+    assert longest * 0.8 - 0.001 <= float(found) <= longest + 0.001
+
+
+def test_a_message_that_failed_often_does_not_take_its_batch_along(mq: Caller) -> None:
+    mq("create_queue", "often", "t", max_delivery_attempts=0, retry_base_seconds=60)
+    first, second = mq.publish_many("t", [1, 2])
+    mq.consume("often")
+    mq.value("update penstock_data.claims set attempts = '{39, 1}' returning 1")
+    assert mq.column("nack_messages", "often", [first, second], "me") == [first, second]

@@ -110,3 +110,12 @@ def test_unknown_topic_says_so(mq: Caller, connect: Connect) -> None:
     load(session, "payload", [("1",)])
     with refused("PS001", "'nothing'"):
         session.execute("select penstock.publish_stage('nothing')")
+
+
+def test_a_gap_in_the_places_of_a_stage_is_passed(mq: Caller) -> None:
+    """A COPY that was rolled back to a savepoint leaves one."""
+    with mq.db.transaction():
+        load(mq.db, "payload", [(json.dumps(n),) for n in range(20_000)])
+        mq.db.execute("delete from penstock_stage where place between 101 and 19900")
+        assert mq("publish_stage", "t") == 200
+    assert mq.drain("q") == [*range(100), *range(19_900, 20_000)]

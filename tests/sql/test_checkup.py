@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tests.docs.pages import ROOT
+from tests.fixtures.clock import advance
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Connect
@@ -71,15 +72,19 @@ def test_the_age_of_the_oldest_freeze_is_told(mq: Caller) -> None:
 
 
 def test_segments_that_nobody_empties_are_told(mq: Caller) -> None:
+    mq("create_topic", "kept", "3 days")
     mq("create_queue", "q", "t")
     mq("configure", "segment_bytes", "1")
     mq.publish("t")
     mq.rows("maintain")
-    assert not check(mq, "check_segments", 1).ok
+    advance(mq.db, seconds=4 * 86_400 - 60)
+    assert check(mq, "check_segments", "1 day").ok
+    advance(mq.db, seconds=120)
+    assert not check(mq, "check_segments", "1 day").ok
     mq("purge_queue", "q")
     mq("configure", "segment_bytes", None)
     mq.rows("maintain")
-    assert check(mq, "check_segments", 1).ok
+    assert check(mq, "check_segments", "1 day").ok
 
 
 def test_a_missing_and_an_invalid_index_are_told(mq: Caller) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 from tests.sql.refusals import nothing_changes
 
 if TYPE_CHECKING:
@@ -104,9 +105,9 @@ def test_maintain_takes_back_expired_claims_of_an_idle_queue(mq: Caller) -> None
     mq.consume("q", vt=5)
     advance(mq.db, seconds=6)
     assert mq.state("q", message_id) == "claimed"
-    done = dict(mq.query("select * from penstock.maintain()"))
+    done = maintain(mq.db)
     assert done["claims taken back"] == 1
-    assert mq.state("q", message_id) == "scheduled"
+    assert mq.state("q", message_id) == "waiting"
     assert len(mq.consume("q")) == 1
 
 
@@ -142,7 +143,7 @@ def test_message_is_in_exactly_one_place(mq: Caller) -> None:
     count = mq.statistics("p")
     assert count.total_count + count.dead_count == 11
     states = {message_id: mq.state("p", message_id) for message_id in [*ids, later]}
-    expected = ["done", "dead", "scheduled", *["claimed"] * 3, *["unread"] * 4, "scheduled"]
+    expected = ["done", "dead", "waiting", *["claimed"] * 3, *["waiting"] * 4, "delayed"]
     assert list(states.values()) == expected
 
 
@@ -161,8 +162,8 @@ def test_browse_messages_shows_all_states_and_claims_nothing(mq: Caller) -> None
         rows = mq.rows("browse_messages", "q")
     assert [(r.message_id, r.state, r.payload) for r in rows] == [
         (ids[1], "claimed", "b"),
-        (ids[2], "unread", "c"),
-        (later, "scheduled", "d"),
+        (ids[2], "waiting", "c"),
+        (later, "delayed", "d"),
     ]
     assert [r.delivery_attempts for r in rows] == [1, 0, 0]
     assert (rows[0].headers, rows[0].key) == ({"h": 1}, "k")

@@ -27,7 +27,7 @@ def bury(mq: Caller, queue: str, count: int, **options: Any) -> list[int]:
 
 def test_message_dies_when_its_attempts_are_used_up_and_only_then(mq: Caller) -> None:
     message_id = mq.publish("t", 1)
-    for expected in ("scheduled", "dead"):
+    for expected in ("waiting", "dead"):
         assert len(mq.consume("q")) == 1
         mq.nack("q", message_id, delay_seconds=0)
         assert mq.state("q", message_id) == expected
@@ -69,7 +69,7 @@ def test_zero_attempts_means_never_dead(mq: Caller) -> None:
 def test_death_in_one_queue_is_none_in_another(mq: Caller) -> None:
     mq("create_queue", "other", "t")
     (message_id,) = bury(mq, "q", 1)
-    assert (mq.state("q", message_id), mq.state("other", message_id)) == ("dead", "unread")
+    assert (mq.state("q", message_id), mq.state("other", message_id)) == ("dead", "waiting")
     assert len(mq.consume("other")) == 1
 
 
@@ -119,7 +119,7 @@ def test_requeue_puts_all_back_with_their_attempts_counted_anew(mq: Caller) -> N
     ids = bury(mq, "q", 3)
     assert mq("requeue_dlq_messages", "q") == 3
     assert mq.rows("list_dlq_messages") == []
-    assert [mq.state("q", i) for i in ids] == ["scheduled"] * 3
+    assert [mq.state("q", i) for i in ids] == ["waiting"] * 3
     found = mq.consume("q")
     assert [(r.message_id, r.delivery_attempts) for r in found] == [(i, 1) for i in ids]
     assert mq("requeue_dlq_messages", "q") == 0

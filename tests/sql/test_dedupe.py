@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Connect
@@ -89,5 +90,5 @@ def test_maintain_forgets_keys_whose_window_is_over(mq: Caller) -> None:
     advance(mq.db, seconds=200)
     mq.publish("t", 3, dedupe_key="c")
     advance(mq.db, seconds=200)
-    done = dict(mq.query("select * from penstock.maintain()"))
+    done = maintain(mq.db)
     assert done["dedupe keys forgotten"] == 2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     from tests.sql.caller import Caller
@@ -220,7 +221,7 @@ def test_idle_keys_are_forgotten_and_work_again(mq: Caller) -> None:
     mq.drain("q")
     mq.consume("q")
     advance(mq.db, seconds=700)
-    done = dict(mq.query("select * from penstock.maintain()"))
+    done = maintain(mq.db)
     assert done["lanes trimmed"] == 6
     publish(mq, "a2", "a3")
     assert mq.drain("q", batch=1) == ["a2", "a3"]

@@ -124,6 +124,60 @@ def test_install_over_data_keeps_every_message(database: Database, mq: Caller) -
     assert sorted(mq.drain("q")) == [2, 4, 5]
 
 
+FEWER_COLUMNS = [
+    "penstock.get_queue_statistics(text)",
+    "penstock.queue_overview()",
+    "penstock.queue_contents(text, bigint, bigint)",
+    "penstock.browse_messages(text, bigint, int)",
+    "penstock.find_messages(text, text, text, int, text, text, jsonb)",
+    "penstock.inspect_message(text, bigint, int)",
+    "penstock_data.count_queue(bigint)",
+    "penstock_data.unread_some(bigint, bigint, int)",
+]
+
+
+def test_install_over_functions_that_told_fewer_columns_replaces_them(
+    database: Database, mq: Caller
+) -> None:
+    install(database)
+    fresh = dump(database)
+    for signature in FEWER_COLUMNS:
+        mq.db.execute(f"drop function {signature}".encode())
+        mq.db.execute(
+            f"create function {signature} returns table (one int, two int)"
+            " language sql as 'select 1, 2'".encode()
+        )
+    install(database)
+    assert dump(database) == fresh
+
+
+def test_install_over_an_engine_that_did_not_note_expiries_notes_them(
+    database: Database, mq: Caller
+) -> None:
+    mq("create_queue", "q", "t")
+    mq("create_queue", "lanes", "t", ordering="fifo")
+    moment = mq.at(seconds=600)
+    for payload in (1, 2):
+        mq.publish("t", payload, priority=1, key="k", expires_at=moment)
+    for queue in ("q", "lanes"):
+        (row,) = mq.consume(queue, 1)
+        assert mq("release_message", queue, row.message_id, "me")
+    mq.db.execute(
+        """
+        drop table penstock_data.renewals;
+        alter table penstock_data.scheduled drop column expires_at;
+        alter table penstock_data.backlog drop column expires_at;
+        alter type penstock_data.entry drop attribute expires_at;
+        """
+    )
+    install(database)
+    for table, count in (("scheduled", 3), ("backlog", 1)):
+        noted = mq.value(f"select array_agg(expires_at) from penstock_data.{table}")
+        assert noted == [moment] * count, table
+    assert sorted(mq.drain("q")) == [1, 2]
+    assert mq.drain("lanes") == [1, 2]
+
+
 def test_install_over_grown_segments_keeps_them(database: Database, mq: Caller) -> None:
     mq("create_queue", "q", "t")
     mq("configure", "segment_bytes", "1")
@@ -132,6 +186,42 @@ def test_install_over_grown_segments_keeps_them(database: Database, mq: Caller) 
         mq.rows("maintain")
     install(database)
     assert mq.drain("q") == list(range(6))
+
+
+def test_install_brings_housekeeping_in_steps_to_an_earlier_engine(
+    database: Database, mq: Caller
+) -> None:
+    mq("create_queue", "q", "t")
+    mq.publish("t", "kept")
+    mq.db.execute(
+        """
+        alter table penstock_data.segments drop column freed_by, drop column leaving;
+        drop table penstock_data.maintenance;
+        alter table penstock_data.messages_2 replica identity default;
+        drop function penstock.maintain();
+        drop procedure penstock.run_maintenance();
+        create function penstock.maintain() returns table (step text, affected bigint)
+        language sql as 'select null, 0'
+        """
+    )
+    install(database)
+    assert mq.payloads("q") == ["kept"]
+    mq.db.execute("call penstock.run_maintenance()")
+    assert {row.error for row in mq.rows("maintain")} == {None}
+    identity = "select relreplident from pg_class where oid = 'penstock_data.messages_2'::regclass"
+    assert mq.value(identity) in ("f", b"f")
+
+
+def test_install_again_brings_back_no_segment_that_was_dropped(
+    database: Database, mq: Caller
+) -> None:
+    for kind in ("messages", "receipts"):
+        mq.db.execute(f"drop table penstock_data.{kind}_3".encode())
+    mq.db.execute("delete from penstock_data.segments where number = 3")
+    install(database)
+    assert mq.value("select count(*) from penstock_data.segments") == 4
+    assert mq.value("select to_regclass('penstock_data.messages_3')") is None
+    life(mq)
 
 
 def test_install_removes_functions_of_an_earlier_version(database: Database, mq: Caller) -> None:

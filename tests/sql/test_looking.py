@@ -41,7 +41,7 @@ def test_overview_counts_what_the_exact_statistics_count(mq: Caller, ordering: s
     first = mq.query("select message_id from penstock.queue_messages where status = 'processing'")
     mq.nack("q", first[0].message_id)
     exact, found = mq.statistics("q"), overview(mq)
-    assert found.waiting + found.scheduled == exact.pending_count
+    assert found.waiting + found.blocked + found.scheduled == exact.pending_count
     assert found.claimed == exact.processing_count >= 1
     assert found.dead == exact.dead_count == 1
     assert found.scheduled == 1
@@ -79,7 +79,7 @@ def test_overview_counts_up_to_a_limit_and_browses_a_long_backlog_page_by_page(m
         after = page[-1].place
     wanted = mq.query(
         "select message_id from penstock.browse_messages('q', 0, 200) "
-        "where state = 'unread' limit 21"
+        "where state = 'waiting' limit 21"
     )
     assert seen == [row.message_id for row in wanted]
 
@@ -285,13 +285,13 @@ def test_a_message_is_inspected_in_every_state(mq: Caller) -> None:
     def inspected(**options: Any) -> Any:
         return mq.rows("inspect_message", "q", message, **options)[0]
 
-    assert inspected().state == "unread"
+    assert inspected().state == "waiting"
     assert inspected(most_characters=5).payload == '{"n":'
     assert inspected(most_characters=5).payload_bytes > 100
     mq.consume("q", token="w")
     assert (inspected().state, inspected().token) == ("claimed", "w")
     mq.nack("q", message, token="w", error="first")
-    assert (inspected().state, inspected().last_error) == ("scheduled", "first")
+    assert (inspected().state, inspected().last_error) == ("waiting", "first")
     mq.consume("q")
     mq.nack("q", message, error="second")
     dead = inspected()

@@ -189,3 +189,17 @@ def test_clock_does_not_stand_still_inside_a_transaction(mq: Caller, mine: Calle
     mq.consume("q", vt=10)
     advance(mq.db, seconds=11)
     assert mine.ack("q", message_id) is False
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+@pytest.mark.parametrize("priority", [0, 5])
+def test_purge_counts_what_it_drops_and_leaves_what_its_own_transaction_publishes(
+    mq: Caller, mine: Caller, ordering: str, priority: int
+) -> None:
+    mq("create_queue", "q", "t", ordering=ordering)
+    mq.publish_many("t", [1, 2], keys=["a", "b"])
+    mine.publish("t", 3, key="c", priority=priority)
+    assert mine("purge_queue", "q") == 2
+    mine.publish("t", 4, key="d", priority=priority)
+    mine.db.commit()
+    assert mq.payloads("q") == [3, 4]

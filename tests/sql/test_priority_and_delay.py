@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     from tests.sql.caller import Caller
@@ -62,7 +63,7 @@ def test_delayed_message_is_not_given_before_its_time(mq: Caller) -> None:
     due = mq.at(seconds=60)
     message_id = mq.publish("t", "later", deliver_after=due)
     assert mq.consume("q") == []
-    assert mq.state("q", message_id) == "scheduled"
+    assert mq.state("q", message_id) == "delayed"
     advance(mq.db, seconds=59)
     assert mq.consume("q") == []
     advance(mq.db, seconds=2)
@@ -153,5 +154,5 @@ def test_late_floor_does_not_hide_a_message_scheduled_below_it(mq: Caller) -> No
         mq.publish("t", "other")
         mq.consume("q", token="other", vt=600)
     advance(mq.db, seconds=3)
-    mq.rows("maintain")
+    maintain(mq.db)
     assert [r.message_id for r in mq.consume("q")] == [message_id]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 from tests.sql.refusals import nothing_changes, refused
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def test_maintain_lapses_the_messages_of_a_queue_that_nobody_consumes(
     mq("create_queue", "short", "t", retention=timedelta(minutes=1), ordering=ordering)
     mq.publish_many("t", [1, 2, 3])
     advance(mq.db, seconds=61)
-    done = dict(mq.query("select * from penstock.maintain()"))
+    done = maintain(mq.db)
     assert done["messages lapsed"] == 3
     assert mq.statistics("short").pending_count == 0
     mq.publish("t", "new")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 from tests.sql.refusals import nothing_changes, refused
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def test_cleanup_expired_exclusive_queues_leaves_the_living(mq: Caller) -> None:
 def test_maintain_deletes_ended_exclusive_queues(mq: Caller) -> None:
     mq("create_queue", "mine", exclusive=True, keep_alive_seconds=10)
     advance(mq.db, seconds=11)
-    done = dict(mq.query("select * from penstock.maintain()"))
+    done = maintain(mq.db)
     assert done["exclusive queues deleted"] == 1
     assert mq.rows("list_queues") == []
 

@@ -56,22 +56,55 @@ def test_part_of_a_window_can_be_committed(mq: Caller) -> None:
     assert read(mq, max_rows=4) == [0, 1, 2, 3]
     assert mq("commit_window", "r", ids[1])
     assert read(mq, max_rows=4) == [2, 3, 4, 5]
-    assert mq("commit_window", "r", ids[-1])
+    assert mq("commit_window", "r", ids[5])
+    assert take(mq) == [6, 7, 8, 9]
     assert read(mq) == []
 
 
-def test_commit_of_what_is_not_open_is_false_and_changes_nothing(mq: Caller) -> None:
+def test_commit_of_what_was_committed_is_false_and_changes_nothing(mq: Caller) -> None:
     mq("create_reader", "r", "t")
     ids = mq.publish_many("t", [1, 2])
-    with nothing_changes(mq.db):
-        assert mq("commit_window", "r", ids[0]) is False
     read(mq)
     assert mq("commit_window", "r", ids[1]) is True
     with nothing_changes(mq.db):
         assert mq("commit_window", "r", ids[1]) is False
         assert mq("commit_window", "r", ids[0]) is False
         assert mq("commit_window", "r", None) is False
-        assert mq("commit_window", "r", 2**50) is False
+
+
+def test_commit_of_what_was_not_handed_out_is_refused(mq: Caller) -> None:
+    mq("create_reader", "r", "t")
+    ids = mq.publish_many("t", [1, 2, 3, 4])
+    for through in (ids[0], 2**50):
+        with nothing_changes(mq.db), refused("PS015", "was not given message"):
+            mq("commit_window", "r", through)
+    # The window has all four, and two of them were handed out.
+    assert read(mq, max_rows=2) == [1, 2]
+    with nothing_changes(mq.db), refused("PS015", "was not given message"):
+        mq("commit_window", "r", ids[2])
+    assert read(mq, max_rows=3) == [1, 2, 3]
+    assert mq("commit_window", "r", ids[2]) is True
+    assert take(mq) == [4]
+
+
+def test_idle_reader_writes_nothing(mq: Caller) -> None:
+    mq("create_reader", "r", "t")
+    mq.publish("t", 1)
+    take(mq)
+    with mq.db.transaction():
+        assert read(mq) == []
+        assert mq.db.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)
+
+
+def test_an_advisory_lock_of_another_role_does_not_stop_a_reader(
+    mq: Caller, connect: Connect
+) -> None:
+    reader = mq("create_reader", "r", "t")
+    mq.publish("t", 1)
+    other = connect(autocommit=False)
+    other.execute("select pg_advisory_xact_lock(1346719316, %s)", (reader,))
+    mq.db.execute("set lock_timeout = '5s'")
+    assert take(mq) == [1]
 
 
 def test_reader_starts_at_the_end_the_beginning_or_a_time(mq: Caller) -> None:

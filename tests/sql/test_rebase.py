@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from penstock import schema
 from tests.fixtures.clock import advance
 from tests.fixtures.databases import Database
 from tests.sql.caller import Caller
@@ -212,7 +214,216 @@ def test_copied_database_raises_no_alarm(database: Database) -> None:
 def test_housekeeping_of_the_database_raises_no_alarm(mq: Caller, command: str) -> None:
     mq("create_queue", "q", "t")
     mq.publish("t", 1)
-    for table in ("incarnation", "settings"):
+    for table in ("incarnation", "origin", "settings"):
         mq.db.execute(f"{command} penstock_data.{table}".encode())
     assert mq.payloads("q") == [1]
     assert [row.ok for row in mq.rows("health") if row.name == "cluster"] == [True]
+
+
+FUTURE = "9000000000"
+# A transaction id of the future, in each place where one is stored.
+AHEAD = {
+    "window": "positions set window_to = '3:{future}:'",
+    "flagged window": "positions set flagged_from = '3:{future}:'",
+    "flagged window being read": "positions set flagged_to = '3:{future}:'",
+    "receipts of lanes": "positions set receipts_from = '3:{future}:'",
+    "reader": "reader_positions set window_to = '3:{future}:'",
+    "stream": """streams set start_offset = jsonb_set(start_offset, '{{snap}}', '"3:{future}:"')""",
+    "message": "messages set xid = '{future}'",
+    "message id": "messages set id = {future}",
+    "flag": "flags set xid = '{future}'",
+    "receipt": "receipts set xid = '{future}'",
+    "message given back": "scheduled set xid = '{future}'",
+    "emptied log": "emptied set xid = '{future}'",
+}
+
+
+def store_everything(mq: Caller) -> None:
+    """At least one row in every table that keeps transaction ids."""
+    topic = mq("create_topic", "t")
+    mq("create_queue", "q", "t")
+    mq("create_queue", "lanes", "t", ordering="fifo")
+    mq("create_reader", "r", "t")
+    mq("open_stream", "s", [topic], entity="receipts")
+    mq.publish_many("t", [1, 2, 3], priorities=[1])
+    first, second = mq.consume("q", 2)
+    mq.ack("q", first.message_id)
+    mq.nack("q", second.message_id)
+    mq.db.execute("insert into penstock_data.emptied values (%s, '3', clock_timestamp())", (topic,))
+
+
+@pytest.mark.parametrize("place", AHEAD)
+def test_a_transaction_id_of_the_future_is_noticed_wherever_it_is_stored(
+    mq: Caller, connect: Connect, place: str
+) -> None:
+    store_everything(mq)
+    changed = mq.db.execute(f"update penstock_data.{AHEAD[place].format(future=FUTURE)}".encode())
+    assert changed.rowcount > 0
+    for call in (lambda: Caller(connect()).publish("t"), lambda: mq.rows("maintain")):
+        with refused("PS010", "not given yet"):
+            call()
+    (check,) = [row for row in mq.rows("health") if row.name == "cluster"]
+    assert (check.ok, "rebase" in check.advice) == (False, True)
+
+
+@pytest.mark.parametrize("table", ["incarnation", "origin"])
+def test_a_sign_that_is_missing_counts_as_foreign(mq: Caller, connect: Connect, table: str) -> None:
+    mq("create_queue", "q", "t")
+    mq.db.execute(f"delete from penstock_data.{table}".encode())
+    with refused("PS010", "another cluster"):
+        Caller(connect()).publish("t")
+    mq("rebase")
+    assert Caller(connect()).publish("t")
+
+
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
+def test_own_writes_are_not_of_the_future(mq: Caller, connect: Connect, isolation: str) -> None:
+    mq("create_queue", "q", "t", ordering="fifo")
+    older = connect(autocommit=False)
+    older.execute("select pg_current_xact_id()")
+    db = connect(autocommit=False, isolation=isolation)
+    mine = Caller(db)
+    mine.publish("t", 1, priority=2)
+    mq.publish("t", 2)
+    mine.consume("q")
+    db.execute("reset penstock.at_home")
+    mine.publish("t", 3)
+    assert [row.ok for row in mine.rows("health") if row.name == "cluster"] == [True]
+    db.commit()
+
+
+def test_a_session_that_only_reads_looks_as_well(mq: Caller, connect: Connect) -> None:
+    mq("create_queue", "q", "t")
+    mq.publish("t")
+    reading = connect(default_transaction_read_only="on")
+    assert Caller(reading).statistics("q").pending_count == 1
+    mq.db.execute(f"update penstock_data.messages set xid = '{FUTURE}'".encode())
+    with refused("PS010"):
+        Caller(connect(default_transaction_read_only="on")).statistics("q")
+
+
+def take_abroad(mq: Caller) -> None:
+    mq.db.execute("delete from penstock_data.origin")
+
+
+def test_rebase_puts_every_sequence_above_what_was_drawn(mq: Caller, connect: Connect) -> None:
+    """As after logical replication, which leaves all of them where they began."""
+    mq("create_queue", "q", "t", max_delivery_attempts=1)
+    mq("create_queue", "lanes", "t", ordering="fifo")
+    mq("create_reader", "r", "t")
+    mq("record_action", "me", "look", "q")
+    publish(mq, 0, 20)
+    mq("bury_message", "q", mq.consume("q", 1)[0].message_id, "me")
+    mq.drain("q")
+    mq.consume("lanes", 5)
+    # Of the newest message nothing is left but its receipt.
+    mq("create_queue", "gone", "gone")
+    last = mq.publish("gone")
+    mq.drain("gone")
+    mq.db.execute("delete from penstock_data.messages where topic_id = "
+                  "(select id from penstock_data.topics where name = 'gone')")  # fmt: skip
+    sequences = [
+        name
+        for (name,) in mq.db.execute(
+            "select c.oid::regclass::text from pg_class c where c.relkind = 'S' "
+            "and c.relnamespace in ('penstock_data'::regnamespace, 'pgqs_data'::regnamespace)"
+        )
+    ]
+    assert len(sequences) >= 9
+    for name in sequences:
+        mq.db.execute(f"select setval('{name}', 1, false)".encode())
+    take_abroad(mq)
+    mq("rebase")
+    there = Caller(connect())
+    assert there.publish("t") > last
+    there("create_queue", "new", "new")
+    there("create_reader", "new", "t")
+    there("record_action", "me", "look", "q")
+    mq("bury_message", "q", mq.consume("q", 1)[0].message_id, "me")
+    assert len(there.rows("list_dlq_messages")) == 2
+    assert len(there.rows("list_actions")) == 2
+    advance(there.db, seconds=3600)
+    assert len(there.drain("lanes")) == 21
+
+
+def test_rebase_makes_the_tables_that_the_old_server_had(mq: Caller, connect: Connect) -> None:
+    """As after logical replication, which neither makes nor drops tables."""
+    mq("create_queue", "q", "t")
+    mq.publish("t")
+    for kind in ("messages", "receipts"):
+        mq.db.execute(f"insert into penstock_data.segments values ('{kind}', 4, null)".encode())
+        mq.db.execute(f"create table penstock_data.{kind}_5 partition of penstock_data.{kind} "
+                      "for values in (5)".encode())  # fmt: skip
+    lost = mq.rows("open_part", "lost", 1)[0].stage
+    kept = mq.rows("open_part", "kept", 1)[0].stage
+    mq.db.execute(f"drop table {lost}".encode())
+    mq.db.execute("create unlogged table penstock_stage.w_99 (part bigint)")
+    take_abroad(mq)
+    mq("rebase")
+    found = mq.query("select kind, number from penstock_data.segments")
+    assert {tuple(row) for row in found} == {
+        (kind, number) for kind in ("messages", "receipts") for number in range(1, 6)
+    }
+    assert mq.value("select to_regclass('penstock_data.receipts_4')") is not None
+    stages = mq.query("select oid::regclass::text from pg_class "
+                      "where relnamespace = 'penstock_stage'::regnamespace")  # fmt: skip
+    assert [name for (name,) in stages] == [kept]
+    there = Caller(connect())
+    assert there.rows("open_part", "lost", 1)[0].stage not in {lost, kept}
+    there("configure", "segment_bytes", "1")
+    for number in range(12):
+        there.publish("t", number)
+        there.rows("maintain")
+    assert len(there.drain("q")) == 13
+
+
+def test_ids_that_were_not_drawn_here_are_noticed(mq: Caller, connect: Connect) -> None:
+    """As when rows came by logical replication to a physical copy, whose marks are true."""
+    mq("create_queue", "some", "t", filter={"headers": {"even": True}})
+    publish(mq, 0, 20)
+    mq.drain("some")
+    mq.db.execute("select setval('penstock_data.message_id', 3)")
+    with refused("PS010", "not given yet"):
+        Caller(connect()).publish("t")
+    mq("rebase")
+    publish(mq, 20, 10)
+    assert mq.drain("some") == list(range(20, 30, 2))
+
+
+def test_an_owner_who_is_no_superuser_can_rebase(empty_database: Database) -> None:
+    server = empty_database.server
+    server.administer(
+        "create role rebase_owner login createrole",
+        f"grant create on database {empty_database.name} to rebase_owner",
+    )
+    try:
+        dsn = make_conninfo(empty_database.dsn, user="rebase_owner")
+        with psycopg.connect(dsn) as conn:
+            schema.install(conn)
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            mq = Caller(conn)
+            mq("create_queue", "q", "t")
+            mq.publish("t", 1)
+            mq.rows("open_part", "lost", 1)
+            take_abroad(mq)
+            assert mq("rebase") == 1
+            assert mq.drain("q") == [1]
+    finally:
+        with psycopg.connect(empty_database.dsn, autocommit=True) as conn:
+            conn.execute("drop owned by rebase_owner cascade")
+        server.administer("drop role rebase_owner")
+
+
+def test_the_look_at_all_signs_leaves_no_locks(mq: Caller, connect: Connect) -> None:
+    mq("create_queue", "q", "t")
+    db = connect(autocommit=False)
+    Caller(db).publish("t")
+    held = Caller(db).query(
+        "select l.relation::regclass::text from pg_locks l "
+        "where l.pid = pg_backend_pid() and l.locktype = 'relation' and l.relation > 16383"
+    )
+    assert not {name for (name,) in held} & {
+        "penstock_data.messages_2",
+        "penstock_data.receipts_1",
+        "penstock_data.positions",
+    }

@@ -59,6 +59,9 @@ CONSUMER = {
     "read_window",
     "commit_window",
     "maintain",
+    "maintain_step",
+    "maintenance_steps",
+    "run_maintenance",
     "readable_topics",
     "readable_queues",
     "log_offset",
@@ -69,6 +72,7 @@ CONSUMER = {
     "check_kept",
     "open_stream",
     "commit_stream",
+    "safe_offset",
     "wait_for_log",
 }
 MONITOR = {
@@ -91,9 +95,16 @@ MONITOR = {
     "horizon_holders",
     "list_schedules",
     "list_actions",
+    "maintenance_steps",
 }
 # These run with the caller's rights, or compute nothing from tables.
-INVOKERS = {"create_stage", "publish_stage", "schema_version", "schema_fingerprint"}
+INVOKERS = {
+    "create_stage",
+    "publish_stage",
+    "run_maintenance",
+    "schema_version",
+    "schema_fingerprint",
+}
 
 
 @pytest.fixture

@@ -251,9 +251,9 @@ def test_contents_of_a_queue_are_told_once(db: Session) -> None:
     assert sorted(found) == [
         (1, "done"),
         (2, "claimed"),
-        (3, "unread"),
-        (4, "unread"),
-        (5, "scheduled"),
+        (3, "waiting"),
+        (4, "waiting"),
+        (5, "delayed"),
     ]
     part = db.execute("select message_id from penstock.queue_contents('billing', 1, 3)").fetchall()
     assert sorted(part) == [(2,), (3,)]

@@ -20,8 +20,11 @@ Session = Any
 class Stream:
     """A stream as a door reads it: batch by batch, each piece by the conditions of its window."""
 
-    def __init__(self, db: Session, *topics: str, start: Any = None) -> None:
+    def __init__(
+        self, db: Session, *topics: str, start: Any = None, name: str | None = None
+    ) -> None:
         self.db = db
+        self.name = name
         self.ids = [
             db.execute("select id from penstock.topics where name = %s", (name,)).fetchone()[0]
             for name in topics
@@ -31,7 +34,8 @@ class Stream:
     def next(self, **limits: Any) -> Any:
         named = "".join(f", {name} => {value}" for name, value in limits.items())
         [(end, _count)] = self.db.execute(
-            f"select * from penstock.next_offset(%s, %s{named})", (self.ids, Jsonb(self.at))
+            f"select * from penstock.next_offset(%s, %s{named}, stream_name => %s)",
+            (self.ids, Jsonb(self.at), self.name),
         ).fetchall()
         return end
 
@@ -51,13 +55,16 @@ class Stream:
         return [payload for _id, payload in sorted(found)]
 
     def _piece(self, start: Any, end: Any, low: int, high: int) -> list[Any]:
-        to = end.get("to", end)
+        before, to = start["snap"], end.get("to", end)["snap"]
+        ids = list(end["topics"].values()) if "topics" in end else self.ids
+        if catch_up := end.get("catch_up"):
+            before, to, ids = catch_up["from"]["snap"], start["snap"], [catch_up["of"]]
         rows = self.db.execute(
             "select id, payload from penstock.log where topic_id = any (%s) "
             "and id > %s and id <= %s "
             "and not pg_visible_in_snapshot(xid, %s::pg_snapshot) "
             "and pg_visible_in_snapshot(xid, %s::pg_snapshot)",
-            (self.ids, low, high, start["snap"], to["snap"]),
+            (ids, low, high, before, to),
         ).fetchall()
         assert len(rows) <= 1000
         return rows
@@ -343,8 +350,10 @@ def test_group_of_several_topics_has_a_reader_for_each(db: Session) -> None:
     open_stream(db, "copy", both)
     names = "select array_agg(name order by name) from penstock.list_readers()"
     assert db.execute(names).fetchone()[0] == ["copy:orders", "copy:parcels"]
+    # A topic that is not read any more keeps its reader, until that is deleted.
     open_stream(db, "copy", one)
-    assert db.execute(names).fetchone()[0] == ["copy:parcels"]
+    assert db.execute(names).fetchone()[0] == ["copy:orders", "copy:parcels"]
+    db.execute("select penstock.delete_reader('copy:orders')")
     assert db.execute("select readers from penstock.list_streams()").fetchone()[0] == [
         "copy:parcels"
     ]

@@ -9,6 +9,7 @@ import pytest
 from psycopg import sql
 
 from tests.fixtures.clock import advance
+from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Connect
@@ -153,7 +154,7 @@ def test_wait_ends_by_itself(mq: Caller, ear: Ear) -> None:
     advance(mq.db, seconds=6)
     mq.publish("t", 1)
     assert ear.heard() == []
-    done = dict(mq.query("select * from penstock.maintain()"))
+    done = maintain(mq.db)
     assert done["registrations dropped"] == 1
 
 
@@ -293,3 +294,29 @@ def test_many_who_wait_register_once(mq: Caller, ear: Ear) -> None:
     for _ in range(20):
         mq("start_waiting", "q")
     assert mq.value("select count(*) from penstock_data.waiting") == 1
+
+
+def test_a_publish_that_wakes_a_consumer_can_not_be_prepared(mq: Caller, connect: Connect) -> None:
+    mq("create_queue", "q", "t")
+    mq("start_waiting", "q", 60)
+    publisher = connect(autocommit=False)
+    publisher.execute("select penstock.publish_message('t', '1')")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="NOTIFY"):
+        publisher.execute("prepare transaction 'order'")
+    publisher.rollback()
+    assert mq.consume("q") == []
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_a_publish_can_be_prepared_when_no_queue_of_the_topic_notifies(
+    mq: Caller, connect: Connect, waiting: bool
+) -> None:
+    mq("create_queue", "silent", "orders", notify="never")
+    if waiting:
+        mq("start_waiting", "silent", 60)
+    publisher = connect(autocommit=False)
+    publisher.execute("select penstock.publish_message('orders', '1')")
+    publisher.execute("prepare transaction 'order'")
+    assert mq.consume("silent") == []
+    mq.db.execute("commit prepared 'order'")
+    assert mq.payloads("silent") == [1]

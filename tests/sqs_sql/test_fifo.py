@@ -9,6 +9,7 @@ import pytest
 
 from tests.concurrency.sessions import Background
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 from tests.sql.caller import Caller
 from tests.sqs_sql.caller import Sqs
 
@@ -253,7 +254,7 @@ def test_maintenance_ends_old_messages_and_keeps_the_order(sqs: Sqs) -> None:
     receive(sqs, 1, VisibilityTimeout=1)
     clock.advance(sqs.db, 61)
     sqs.post("g", "new1", "new2")
-    sqs.db.execute("select * from penstock.maintain()")
+    maintain(sqs.db)
     assert sqs.counts(Q) == (2, 0, 0)
 
     assert bodies(sqs) == ["new1", "new2"]

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 from tests.sqs_sql.caller import Sqs
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def maintain(self) -> None:
-        self.db.execute("select * from penstock.maintain()")
+        maintain(self.db)
 
     @rule()
     def count(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 from tests.sqs_sql.caller import ARN, Sqs, redrive
 
 SOURCE = ARN + "dead"
@@ -116,7 +117,7 @@ def test_maintenance_carries_tasks_on(q: Sqs) -> None:
     bury(q, "a")
     start(q)
 
-    q.db.execute("select * from penstock.maintain()")
+    maintain(q.db)
 
     assert q.bodies("q") == ["a"]
 

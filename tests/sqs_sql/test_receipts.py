@@ -268,7 +268,7 @@ def test_an_old_handle_hides_what_is_being_taken_back(q: Sqs, connect: Connect) 
     (message,) = q.receive()
     clock.advance(q.db, 31)
     keeper, late = connect(autocommit=False), connect()
-    keeper.execute("select * from penstock.maintain()")
+    keeper.execute("select penstock.maintain_step('claims taken back')")
 
     waiting = in_background(q.db, late, lambda: Sqs(late).hide(message, 60))
     keeper.commit()

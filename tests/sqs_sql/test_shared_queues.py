@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
 from tests.sql.caller import Caller
 from tests.sqs_sql.caller import Sqs, redrive
 from tests.sqs_sql.digests import attributes_md5, text
@@ -96,7 +97,7 @@ def test_what_is_sent_to_one_queue_of_a_topic_is_for_it_alone(sqs: Sqs, mq: Call
 
     assert sorted(sqs.bodies("a")) == ["direct", "event"]
     assert sqs.bodies("b") == ["event"]
-    mq.rows("maintain")
+    maintain(mq.db)
     clock.advance(sqs.db, 11)
     assert sqs.bodies("a") == ["later"]
 
@@ -169,9 +170,9 @@ def test_deleted_messages_do_not_come_back_after_maintenance(sqs: Sqs, mq: Calle
     sqs.send(body="a")
     (old,) = sqs.receive()
     clock.advance(sqs.db, 6)
-    mq.rows("maintain")
+    maintain(mq.db)
     sqs.delete(old)
-    mq.rows("maintain")
+    maintain(mq.db)
 
     assert sqs.receive() == []
     assert mq.state("q", 1) == "done"

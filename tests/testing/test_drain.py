@@ -12,7 +12,7 @@ import penstock
 from penstock.testing import Clock, NotDrained, drain
 
 if TYPE_CHECKING:
-    from tests.fixtures.databases import Database
+    from tests.fixtures.databases import Connect, Database
 
 
 @dataclass(frozen=True)
@@ -123,3 +123,27 @@ async def test_what_never_ends_is_told(mq: penstock.Client) -> None:
         await mq.publish("echo", {})
         with pytest.raises(NotDrained, match="still something to do"):
             await drain(worker, at_most=20)
+
+
+async def test_a_queue_that_another_session_holds_is_not_taken_for_empty(
+    mq: penstock.Client, connect: Connect
+) -> None:
+    seen: list[int] = []
+    worker = penstock.Worker(mq)
+
+    @worker.handler("billing", payload_type=Order)
+    async def bill(message: penstock.Message[Order]) -> None:
+        seen.append(message.payload.id)
+
+    holder = connect(autocommit=False)
+    holder.execute("select penstock.configure('lock_wait', '10 milliseconds')")
+    holder.commit()
+    async with mq:
+        await mq.create_queue("billing", topic="orders")
+        await mq.publish("orders", Order(1))
+        holder.execute("select penstock_data.lock_queue('billing')")
+        with pytest.raises(NotDrained):
+            await drain(worker, at_most=3)
+        holder.rollback()
+        drained = await drain(worker)
+    assert (seen, drained.handled) == ([1], 1)

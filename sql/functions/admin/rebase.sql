@@ -1,6 +1,8 @@
--- After a dump was restored into another cluster, where the transaction ids of the log mean nothing: stamp the log anew.
+-- After a dump was restored into another cluster, or logical replication carried the log there, the transaction ids of the
+-- log mean nothing: stamp the log anew, and bring along what neither carries.
 -- Every queue keeps exactly its unread messages; a reader may see again what it read above its first unread message.
--- Returns how many messages were stamped.  Locks: everything; stop all clients first.
+-- Returns how many messages were stamped; 0, with a notice, where the log is at home.
+-- Errors: PS005 while a subscription still writes to the log.  Locks: everything; stop all clients first.
 create or replace function penstock.rebase() returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -15,10 +17,14 @@ declare
 begin
     lock table penstock_data.messages, penstock_data.receipts, penstock_data.positions, penstock_data.reader_positions,
         penstock_data.claims, penstock_data.scheduled in access exclusive mode;
-    if (select i.xmin = c.incarnation_xid from penstock_data.settings c, penstock_data.incarnation i) then
+    if penstock_data.foreign_log() is null then
         raise notice 'this database is at home in this cluster: nothing to do';
         return 0;
     end if;
+    perform penstock_data.check_subscriptions();
+    perform penstock_data.raise_sequences();
+    perform penstock_data.match_segments();
+    perform penstock_data.match_stages();
     for v_queue in select * from penstock_data.queues q order by q.id loop
         perform penstock_data.rebase_queue(v_queue, v_before, v_after);
     end loop;
@@ -37,6 +43,9 @@ begin
     delete from penstock_data.incarnation;
     insert into penstock_data.incarnation (cluster) select system_identifier from pg_control_system();
     update penstock_data.settings set incarnation_xid = (select i.xmin from penstock_data.incarnation i);
+    perform penstock_data.mark_origin();
+    perform penstock_data.forget_marks();
+    perform penstock_data.find_grantees();
     return v_count;
 end
 $$;

@@ -1,5 +1,6 @@
--- Put dead letters back into their queue, all of them or those named, with their attempts counted anew.  In a fifo queue
--- they go to the end of their lane.  Returns how many.  Locks: the queue's claim lock.
+-- Put dead letters back into their queue, all of them or those named, with their attempts counted anew.  Their time begins
+-- anew as well: what expires does so after as long as it had at first (at least a minute), and the queue's retention counts
+-- from now.  In a fifo queue they go to the end of their lane.  Returns how many.  Locks: the queue's claim lock.
 -- Errors: PS002 unknown queue, PS014 an id that is no dead letter of the queue.
 create or replace function penstock.requeue_dlq_messages(queue_name text, message_ids bigint[] default null) returns int
 language plpgsql security definer
@@ -14,7 +15,7 @@ declare
 begin
     perform penstock_data.check_queue(queue_name);
     select * into v_queue from penstock_data.queues q where q.name = requeue_dlq_messages.queue_name;
-    perform pg_advisory_xact_lock(1346719315, hashtext(requeue_dlq_messages.queue_name));
+    perform penstock_data.lock_queue(requeue_dlq_messages.queue_name);
     v_now := penstock_data.clock();
     perform penstock_data.keep_maintenance_out(v_queue);
     perform penstock_data.check_dead_letters(v_queue, requeue_dlq_messages.message_ids);
@@ -28,6 +29,13 @@ begin
         where d.queue_id = v_queue.id
           and (requeue_dlq_messages.message_ids is null or d.message_id = any (requeue_dlq_messages.message_ids))
         returning d.*
+    ), renewed as materialized (
+        select g.*, least(penstock_data.renewed_expiry(g.expires_at, g.published_at, v_now), v_now + v_queue.retention) as lapses_at
+        from gone g
+    ), renewals as (
+        insert into penstock_data.renewals (queue_id, message_id, lapses_at)
+        select v_queue.id, r.message_id, r.lapses_at from renewed r where r.lapses_at is not null
+        on conflict (queue_id, message_id) do update set lapses_at = excluded.lapses_at
     ), kept as (
         -- The log may have forgotten the message: the dead letter has all of it.
         insert into penstock_data.messages (
@@ -37,9 +45,10 @@ begin
         from gone g
         where not exists (select from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = g.message_id)
     )
-    select array_agg((g.message_id, g.key, g.priority, v_now, g.history)::penstock_data.entry order by g.id)
+    select array_agg((r.message_id, r.key, r.priority, v_now, r.history,
+        case when r.expires_at is not null then r.lapses_at end)::penstock_data.entry order by r.id)
     into v_entries
-    from gone g;
+    from renewed r;
     if v_entries is null then
         return 0;
     end if;

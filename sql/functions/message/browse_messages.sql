@@ -1,8 +1,11 @@
 -- Look at a queue's messages without claiming them, in the order of their ids, a page at a time.
+-- state as in message_state.  visible_at: since or until when it is due, or when its claim ends.  blocked_by: the message
+-- that holds it up, its state and token, and until when.
 create or replace function penstock.browse_messages(queue_name text, after bigint default 0, page_size int default 100)
 returns table (
     message_id bigint, state text, payload jsonb, headers jsonb, key text, priority int, delivery_attempts int,
-    visible_at timestamptz, published_at timestamptz, correlation_id text, tenant_id text
+    visible_at timestamptz, published_at timestamptz, correlation_id text, tenant_id text,
+    blocked_by bigint, blocked_by_state text, blocked_by_token text, blocked_until timestamptz
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -19,18 +22,14 @@ declare
 begin
     perform penstock_data.check_range('page_size', page_size, 1, 10000);
     return query
-    select m.id, p.state, m.payload, m.headers, m.key, m.priority, p.attempt, p.visible_at, m.published_at, m.correlation_id, m.tenant_id
+    select m.id, p.state, m.payload, m.headers, m.key, m.priority, p.attempt, p.visible_at, m.published_at, m.correlation_id, m.tenant_id,
+        p.blocked_by, p.blocked_by_state, p.blocked_by_token, p.blocked_until
     from (
-        (select s.message_id, 'scheduled' as state, s.attempt, s.visible_at from penstock_data.scheduled s
-        where s.queue_id = v_queue_id and s.message_id > v_after order by s.message_id limit page_size)
+        select w.message_id, w.state, w.attempt, w.due_at as visible_at, w.blocked_by, w.blocked_by_state, w.blocked_by_token, w.blocked_until
+        from penstock_data.pending_messages(v_queue_id, v_after, 9223372036854775807, page_size) w
         union all
-        (select b.message_id, 'scheduled', b.attempt, b.visible_at from penstock_data.backlog b
-        where b.queue_id = v_queue_id and b.message_id > v_after and not b.held order by b.message_id limit page_size)
-        union all
-        (select c.message_id, 'claimed', c.attempt, c.deadline from penstock_data.claimed_messages(v_queue_id) c
+        (select c.message_id, 'claimed', c.attempt, c.deadline, null, null, null, null from penstock_data.claimed_messages(v_queue_id) c
         where c.message_id > v_after order by c.message_id limit page_size)
-        union all
-        select u.id, 'unread', 0, null from penstock_data.unread_page(v_queue_id, v_after, page_size) u
     ) p
     -- One look-up each: a join might read the whole topic, when the plan was made while the log was small.
     cross join lateral (

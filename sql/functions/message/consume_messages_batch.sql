@@ -1,5 +1,6 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
--- Returns the messages in claim order; none when the queue is empty or another claim holds the queue for too long.
+-- Returns the messages in claim order; none when the queue is empty, or when another claim holds the queue for longer than
+-- settings.lock_wait: then a notice with the code PS018 says so.
 -- The short way, for plain messages of a direct queue that needs no care, is three statements; the long way,
 -- penstock_data.claim_with_care, does the rest.
 -- Locks: the queue's claim lock until the transaction ends, so claim in a short transaction of its own.
@@ -18,57 +19,72 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_queue    record;
+    v_queue    penstock_data.locked_queue;
     v_position record;
 begin
     -- Few and large expressions: PL/pgSQL prepares each of them anew in every transaction.
-    if (pg_try_advisory_xact_lock(1346719315, hashtext(queue_name))
-        and current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
+    if (current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
         and pg_current_xact_id_if_assigned() is null
         and vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024
        ) is true then
-        select * into v_queue from penstock_data.direct_queue(queue_name, vt_seconds);
-        select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
-        if v_position.plain then
-            -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
-            return query
-            with batch as materialized (
-                select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
-                    least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now as lapsed
-                from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
-                  and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
-                  and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-                order by m.xid, m.id limit batch_size
-            ), total as materialized (
-                select t.first_id, t.ids, case when t.count = batch_size then t.xids[t.count] end as last_xid,
-                    case when t.count = batch_size then t.ids[t.count] end as last_id
-                from (
-                    select count(*) as count, min(b.id) as first_id, array_agg(b.id) as ids, array_agg(b.xid) as xids, bool_or(b.lapsed) as lapsed
-                    from batch b) t
-                where t.count > 0 and t.lapsed is not true and (v_position.fresh or t.count = batch_size)
-            ), claim as (
-                insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-                select v_queue.id, t.first_id, v_queue.deadline, v_queue.now, consumer_token, t.ids from total t
-            ), position as (
-                insert into penstock_data.positions (
-                    queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
-                select
-                    v_queue.id, v_position.seq + 1, case when t.last_id is null then v_position.window_to else v_position.window_from end,
-                    v_position.window_to, t.last_xid, t.last_id,
-                    v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline)
-                from total t
-            )
-            select b.id, b.payload, b.headers, b.key, 0, 1, v_queue.deadline, b.published_at, b.correlation_id, b.tenant_id
-            from batch b where exists (select from total);
-            if found then
-                return;
+        -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
+        -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
+        -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
+        select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
+            clock_timestamp() + s.clock_shift, clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second',
+            case when not q.direct then penstock_data.last_message_id() end
+        into v_queue
+        from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
+        where q.name = queue_name and s.single
+        for update of l skip locked;
+        if v_queue.direct then
+            select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
+            if v_position.plain then
+                -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
+                return query
+                with batch as materialized (
+                    select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
+                        least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now as lapsed
+                    from penstock_data.messages m
+                    where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
+                      and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                      and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+                    order by m.xid, m.id limit batch_size
+                ), total as materialized (
+                    select t.first_id, t.ids, case when t.count = batch_size then t.xids[t.count] end as last_xid,
+                        case when t.count = batch_size then t.ids[t.count] end as last_id
+                    from (
+                        select count(*) as count, min(b.id) as first_id, array_agg(b.id) as ids, array_agg(b.xid) as xids, bool_or(b.lapsed) as lapsed
+                        from batch b) t
+                    where t.count > 0 and t.lapsed is not true and (v_position.fresh or t.count = batch_size)
+                ), claim as (
+                    insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+                    select v_queue.id, t.first_id, v_queue.deadline, v_queue.now, consumer_token, t.ids from total t
+                ), position as (
+                    insert into penstock_data.positions (
+                        queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
+                    select
+                        v_queue.id, v_position.seq + 1, case when t.last_id is null then v_position.window_to else v_position.window_from end,
+                        v_position.window_to, t.last_xid, t.last_id,
+                        v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline)
+                    from total t
+                )
+                select b.id, b.payload, b.headers, b.key, 0, 1, v_queue.deadline, b.published_at, b.correlation_id, b.tenant_id
+                from batch b where exists (select from total);
+                if found then
+                    return;
+                end if;
             end if;
         end if;
-    elsif not penstock_data.await_claim_turn(queue_name) then
-        return;
     end if;
-    return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, batch_size);
+    if v_queue.id is null then
+        v_queue.last_id := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
+        if not penstock_data.await_claim_turn(queue_name) then
+            perform penstock_data.tell_busy(queue_name);
+            return;
+        end if;
+    end if;
+    return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id);
 end
 $$;
 comment on function penstock.consume_messages_batch(text, text, int, int) is

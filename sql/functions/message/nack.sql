@@ -21,6 +21,9 @@ create or replace function penstock.fail_messages(
 ) returns table (message_id bigint, dead boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -17,7 +17,6 @@ declare
     v_topic record;
     v_now   timestamptz;
     v_count int := cardinality(payloads);
-    v_last  bigint;
     v_row   record;
     v_xid   xid8 := pg_current_xact_id();       -- before looking for sleepers: see publish_message
 begin

@@ -48,6 +48,7 @@ begin
         return v_old.id;
     end if;
 
+    insert into penstock_data.claim_locks (queue_id) values (v_new.id);
     insert into penstock_data.positions select p.* from penstock_data.start_position(v_new, start_at = 'end') p;
     if exclusive then
         insert into penstock_data.keep_alives (queue_id, until)

@@ -27,7 +27,7 @@ begin
     if write_id is not null then
         perform penstock_data.check_text('write_id', write_id, true);
         perform penstock_data.check_range('batch_id', batch_id, 0, 9223372036854775807);
-        perform pg_advisory_xact_lock(1346719316, hashtext('write ' || write_id));
+        perform penstock_data.lock_name('write', write_id);
         if penstock_data.is_written(write_id, batch_id) then
             return 0;
         end if;

@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform penstock_data.check_queue(queue_name);
-    perform penstock_data.check_role(role_name);
+    perform penstock_data.note_grantee(role_name);
     update penstock_data.queues q
     set consumers = penstock_data.with_role(q.consumers, role_name)
     where q.name = queue_name;

@@ -10,7 +10,7 @@ declare
     v_since timestamptz;
 begin
     perform penstock_data.check_queue(queue_name);
-    perform pg_advisory_xact_lock(1346719315, hashtext(queue_name));
+    perform penstock_data.lock_queue(queue_name);
     update penstock_data.queues q set paused_at = coalesce(q.paused_at, penstock_data.clock())
     where q.name = queue_name
     returning q.paused_at into v_since;

@@ -1,5 +1,7 @@
--- Drop everything a queue holds that is not done: unread, scheduled and claimed messages.  Dead letters and history stay.
--- Returns how many messages were dropped.  Tokens of earlier claims are void.  Locks: the queue's claim lock.
+-- Drop everything a queue holds that is not done: pending and claimed messages.  Dead letters and history stay.
+-- Returns how many messages were dropped.  Tokens of earlier claims are void.  What a transaction has published and not
+-- committed yet, the caller's own included, is neither dropped nor counted.
+-- Locks: the queue's claim lock, and its claims.
 create or replace function penstock.purge_queue(queue_name text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -11,8 +13,12 @@ declare
 begin
     perform penstock_data.check_queue(queue_name);
     select * into v_queue from penstock_data.queues q where q.name = queue_name;
-    perform pg_advisory_xact_lock(1346719315, hashtext(queue_name));
+    perform penstock_data.lock_queue_and_claims(v_queue.id, queue_name);
     select c.pending + c.processing into v_count from penstock_data.count_queue(v_queue.id) c;
+    if pg_current_xact_id_if_assigned() is not null then
+        v_count := v_count - (
+            select count(*) from penstock_data.unread_messages(v_queue.id) m where m.xid = pg_current_xact_id_if_assigned());
+    end if;
     perform penstock_data.clear_queue(v_queue.id);
     v_start := penstock_data.start_position(v_queue, true);
     -- Turns go on, or claims would walk over the dead rows of those that were.

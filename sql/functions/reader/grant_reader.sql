@@ -7,7 +7,7 @@ as $$
 declare
     v_reader penstock_data.readers := penstock_data.reader_named(reader_name);
 begin
-    perform penstock_data.check_role(role_name);
+    perform penstock_data.note_grantee(role_name);
     update penstock_data.readers r
     set consumers = penstock_data.with_role(r.consumers, role_name)
     where r.id = v_reader.id;

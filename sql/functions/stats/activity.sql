@@ -1,7 +1,8 @@
 -- What happened since a snapshot: a row per queue from its receipts, and a row per topic with what was published.
 -- Give back the `snapshot` of the answer the next time, and nothing is counted twice or missed, however transactions
 -- overlap.  Without one, the answer is all zeros and the snapshot to begin with.
--- waits: seconds from publishing to the first claim; works: seconds from claim to ack; a few samples of each.
+-- waits: seconds from when a message was due (published, or the end of its delay) to its first claim; works: seconds from
+-- claim to ack; a few samples of each.
 -- complete = false: more happened than a call counts (20,000 receipts of a queue, 100,000 messages of a topic).
 create or replace function penstock.activity(since pg_snapshot default null)
 returns table (
@@ -31,10 +32,10 @@ begin
     return query
     select 'queue', q.name, v_to, null::bigint, r.acked, r.failed, r.released, r.expired, r.dead, r.lapsed,
         array(
-            select greatest(0, extract(epoch from s.claimed_at - m.published_at))::real
+            select greatest(0, extract(epoch from s.claimed_at - greatest(m.published_at, m.deliver_after)))::real
             from unnest(r.firsts, r.starts) as s(id, claimed_at)
             cross join lateral (
-                select m.published_at from penstock_data.messages m where m.topic_id = q.topic_id and m.id = s.id limit 1) m),
+                select m.published_at, m.deliver_after from penstock_data.messages m where m.topic_id = q.topic_id and m.id = s.id limit 1) m),
         r.works, r.count < c_receipts
     from penstock_data.queues q
     cross join lateral (

@@ -1,10 +1,15 @@
--- Every queue at a glance: what waits to be claimed now, what is scheduled for later, what is claimed, what is dead.
+-- Every queue at a glance: what waits to be claimed, what is blocked behind another message of its key, what is delayed,
+-- what is retrying, what is claimed, what is dead.  scheduled = delayed + retrying.
 -- Cheap however long the backlog is: each number is counted up to 10,001 at most, which means "more than 10,000".
--- oldest_waiting_at: since when the head of the queue waits.  oldest_claimed_at: the claim that is held longest.
+-- oldest_waiting_at: since when something is due and not claimed, waiting or blocked; oldest_blocked_at: the same of what
+-- is blocked.  oldest_claimed_at: the claim that is held longest.
+-- blocked_by: the message that holds up the first blocked one, its state (claimed, delayed or retrying), its token, and
+-- until when it does.
 create or replace function penstock.queue_overview()
 returns table (
     queue_name text, topic_name text, ordering text, paused_at timestamptz, waiting int, scheduled int, claimed int, dead int,
-    oldest_waiting_at timestamptz, oldest_claimed_at timestamptz
+    oldest_waiting_at timestamptz, oldest_claimed_at timestamptz, blocked int, delayed int, retrying int, oldest_blocked_at timestamptz,
+    blocked_by bigint, blocked_by_state text, blocked_by_token text, blocked_until timestamptz
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -17,24 +22,14 @@ begin
     -- In PL/pgSQL, because its plan is kept: planning would cost more than running.  Each walk goes along an index, or a
     -- plan made for an empty table would read through the rows of all other queues first.
     return query
-    select q.name, t.name, q.ordering, q.paused_at, least(u.due + s.due + b.due, 10001)::int, least(u.later + s.later + b.later, 10001)::int,
-        least(c.count, 10001)::int, d.count::int, least(u.oldest, s.oldest, b.oldest), c.oldest
+    select q.name, t.name, q.ordering, q.paused_at, least(p.waiting, 10001)::int, least(p.delayed + p.retrying, 10001)::int,
+        least(c.count, 10001)::int, d.count::int, p.oldest_waiting_at, c.oldest, least(p.blocked, 10001)::int,
+        least(p.delayed, 10001)::int, least(p.retrying, 10001)::int, p.oldest_blocked_at,
+        p.blocked_by, p.blocked_by_state, p.blocked_by_token, p.blocked_until
     from penstock_data.queues q
     join penstock_data.topics t on t.id = q.topic_id
     cross join (select penstock_data.clock() as now) clock
-    cross join lateral (
-        select count(*) filter (where m.deliver_after > clock.now) as later,
-            count(*) filter (where m.deliver_after > clock.now is not true) as due,
-            min(coalesce(m.deliver_after, m.published_at)) filter (where m.deliver_after > clock.now is not true) as oldest
-        from penstock_data.unread_some(q.id, 0, 10001) m where m.unread) u
-    cross join lateral (
-        select count(*) filter (where s.visible_at <= clock.now) as due, count(*) filter (where s.visible_at > clock.now) as later,
-            min(s.visible_at) filter (where s.visible_at <= clock.now) as oldest
-        from (select s.visible_at from penstock_data.scheduled s where s.queue_id = q.id order by s.message_id limit 10001) s) s
-    cross join lateral (
-        select count(*) filter (where b.visible_at <= clock.now) as due, count(*) filter (where b.visible_at > clock.now) as later,
-            min(b.visible_at) filter (where b.visible_at <= clock.now) as oldest
-        from (select b.visible_at from penstock_data.backlog b where b.queue_id = q.id and not b.held order by b.lane, b.rank limit 10001) b) b
+    cross join lateral penstock_data.count_states(q.id, clock.now, 10001) p
     cross join lateral (
         select coalesce(sum(cardinality(c.message_ids)), 0) as count, min(c.claimed_at) as oldest
         from (select c.message_ids, c.claimed_at from penstock_data.claims c where c.queue_id = q.id order by c.token, c.first_id limit 10001) c) c

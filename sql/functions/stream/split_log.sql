@@ -1,4 +1,4 @@
--- Cut the messages between two offsets into pieces of at most max_rows messages: ids above after_id and up to through_id.
+-- Cut the messages between two offsets, of those topics that the end stands for, into pieces of at most max_rows messages: ids above after_id and up to through_id.
 -- The same offsets always give the same pieces.  min_parts: make at least so many, when there are as many ids; else up to
 -- four of ten thousand ids or more, so that a few tasks share the work.
 -- Errors: PS001, PS009 topics; PS005, PS015 offsets.
@@ -11,8 +11,8 @@ as $$
 #variable_conflict use_column
 declare
     c_most   constant int := 256;      -- pieces cut blindly: above it counting is cheaper than empty pieces
-    v_window penstock_data.log_window := penstock_data.window_between(start_offset, end_offset);
-    v_late   penstock_data.log_window := v_window;
+    v_window penstock_data.log_window;
+    v_late   penstock_data.log_window;
     v_low    bigint;
     v_parts  bigint;
     c_some   constant bigint := 10000;
@@ -20,6 +20,12 @@ begin
     perform penstock_data.check_readable(topic_ids);
     perform penstock_data.check_offset(start_offset);
     perform penstock_data.check_offset(end_offset);
+    if start_offset = end_offset then
+        return;
+    end if;
+    topic_ids := penstock_data.batch_members(topic_ids, end_offset, 'topics');
+    v_window := penstock_data.window_between(start_offset, end_offset);
+    v_late := v_window;
     perform penstock_data.check_range('max_rows', max_rows, 1, 1000000000);
     perform penstock_data.check_range('min_parts', coalesce(min_parts, 1), 1, 100000);
     -- Those who committed late may lie anywhere below.

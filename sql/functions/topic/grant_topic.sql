@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform penstock_data.topic_id(topic_name);
-    perform penstock_data.check_role(role_name);
+    perform penstock_data.note_grantee(role_name);
     update penstock_data.topics t
     set publishers = penstock_data.with_role(t.publishers, role_name)
     where t.name = topic_name;

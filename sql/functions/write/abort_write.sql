@@ -9,7 +9,7 @@ declare
     v_stage penstock_data.stages;
     v_batch bigint := case when alone then batch_id else -1 end;
 begin
-    perform pg_advisory_xact_lock(1346719316, hashtext('write ' || write_id));
+    perform penstock_data.lock_name('write', write_id);
     if exists (select from penstock_data.stages s where s.write_id = abort_write.write_id and s.batch_id = v_batch) then
         v_stage := penstock_data.stage_of(write_id, v_batch);
         perform penstock_data.end_batch(v_stage.id, alone);

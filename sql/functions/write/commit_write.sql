@@ -18,7 +18,7 @@ declare
 begin
     perform penstock_data.check_text('write_id', write_id, true);
     perform penstock_data.check_range('batch_id', batch_id, 0, 9223372036854775807);
-    perform pg_advisory_xact_lock(1346719316, hashtext('write ' || write_id));
+    perform penstock_data.lock_name('write', write_id);
     v_stage := penstock_data.stage_of(write_id, case when alone then batch_id else -1 end);
     if penstock_data.is_written(write_id, batch_id) then
         perform penstock_data.end_batch(v_stage.id, alone);

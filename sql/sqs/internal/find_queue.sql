@@ -81,5 +81,5 @@ $$;
 -- One change of a queue's settings at a time.  Locks: a lock of the queue's name until the transaction ends.
 create or replace function pgqs_data.lock_settings(p_engine_name text) returns void
 language sql as $$
-    select pg_advisory_xact_lock(1346719321, hashtext(p_engine_name))
+    select penstock_data.lock_name('settings', p_engine_name)
 $$;

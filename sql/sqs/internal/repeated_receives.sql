@@ -29,7 +29,7 @@ begin
     if not found then
         return null;
     end if;
-    perform pg_advisory_xact_lock(1346719315, hashtext(p_queue.engine_name));
+    perform penstock_data.lock_queue(p_queue.engine_name);
     v_held := array(
         select unnest(c.message_ids) from penstock_data.claims c
         where c.queue_id = p_queue.id and c.token = v_before.token and c.deadline > v_now);

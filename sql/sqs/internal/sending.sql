@@ -147,7 +147,7 @@ declare
     v_ids     bigint[];
 begin
     if p_queue.fifo then
-        perform pg_advisory_xact_lock(1346719320, hashtext(p_queue.engine_name));
+        perform penstock_data.lock_name('senders', p_queue.engine_name);
     end if;
     select
         count(*)::int as count, array_agg(g.entry order by g.place) as entries, array_agg(g.place order by g.place) as places,

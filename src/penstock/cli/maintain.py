@@ -13,7 +13,7 @@ from penstock.cli.asking import Asker
 from penstock.cli.command import command
 from penstock.cli.output import fields
 from penstock.cli.session import Session
-from penstock.client import calls
+from penstock.client._sync.maintenance import maintain as run_steps
 from penstock.errors import DatabaseUnavailable
 from penstock.models import MaintenanceStep
 
@@ -26,11 +26,15 @@ def maintain(
 ) -> None:
     """Do all housekeeping: expired claims, segments, exclusive queues, old history.
 
-    Safe to run from everywhere at once. Workers do it too; consuming never depends on it.
+    Safe to run from everywhere at once. Workers do it too; consuming never depends on it. A step
+    that fails stops no other: it is told, and ends a single run with exit code 1.
     """
     if every is None:
-        steps = session.run(calls.maintain())
-        session.output.table([fields(step) for step in steps], "step", "affected", empty="nothing")
+        steps = run_steps(session.run)
+        columns = ("step", "affected", *(["error"] if any(step.error for step in steps) else []))
+        session.output.table([fields(step) for step in steps], *columns, empty="nothing")
+        if any(step.error for step in steps):
+            raise typer.Exit(1)
     else:
         _repeat(session, every)
 
@@ -42,7 +46,7 @@ def _repeat(session: Session, every: timedelta) -> None:
     try:
         while True:
             try:
-                _report(session, ask(calls.maintain()))
+                _report(session, run_steps(ask))
             except DatabaseUnavailable:
                 session.output.note(f"{_now()}  the database can't be reached; trying again")
             time.sleep(every.total_seconds())
@@ -54,6 +58,9 @@ def _report(session: Session, steps: list[MaintenanceStep]) -> None:
     affected = {step.step: step.affected for step in steps}
     busy = ", ".join(f"{step} {count}" for step, count in affected.items() if count)
     session.output.line(affected, f"{_now()}  {busy or 'nothing to do'}")
+    for step in steps:
+        if step.error is not None:
+            session.output.note(f"{_now()}  {step.step} failed: {step.error}")
 
 
 def _now() -> str:

@@ -24,7 +24,10 @@ from penstock.cli.session import Session
 from penstock.cli.transfer import export, importing
 from penstock.cli.values import duration
 from penstock.client import calls
-from penstock.models import ClaimedMessage
+from penstock.client.calls import looks
+from penstock.client.facts import Inspected, blocker
+from penstock.errors import PermissionDenied
+from penstock.models import ClaimedMessage, MessageState
 
 LOST = UNKNOWN = 1
 LEASE = timedelta(seconds=30)
@@ -190,7 +193,8 @@ def browse(
         return
     session.output.table(
         [fields(message) for message in messages],
-        *("id", "state", "key", "priority", "attempt", "visible_at", "published_at", "payload"),
+        *("id", "state", "key", "priority", "attempt", "visible_at", "blocked_by", "blocked_until"),
+        *("published_at", "payload"),
         empty=f"queue {queue} has no messages",
     )
     if messages and len(messages) == limit:
@@ -199,13 +203,32 @@ def browse(
 
 @command(app, example="penstock message state billing 17")
 def state(session: Session, queue: QueueName, message_id: MessageNumber) -> None:
-    """Tell where a message is in a queue: unread, scheduled, claimed, done or dead."""
+    """Tell where a message is in a queue.
+
+    It is waiting, blocked, delayed, retrying, claimed, done or dead; of a blocked one you see what
+    holds it up, and until when.
+    """
     found = session.run(calls.message_state(queue, message_id))
     if found is None:
         error(f"queue {queue} knows no message {message_id}")
         raise typer.Exit(UNKNOWN)
     facts = {"message_id": message_id, "queue": queue, "state": found}
-    session.output.done(facts, found.value)
+    blocked = _blocked(session, queue, message_id) if found is MessageState.BLOCKED else None
+    if blocked is None:
+        session.output.done(facts, found.value)
+        return
+    facts |= {name: value for name, value in fields(blocked).items() if name.startswith("blocked_")}
+    sentence = f"{found.value} until {blocked.blocked_until} behind {blocker(blocked)}"
+    session.output.done(facts, sentence)
+
+
+def _blocked(session: Session, queue: str, message_id: int) -> Inspected | None:
+    """What holds a message up; None when it is free by now, or this login may not look at it."""
+    try:
+        found = session.run(looks.inspect_message(queue, message_id, 1))
+    except PermissionDenied:
+        return None
+    return found if found is not None and found.blocked_by is not None else None
 
 
 command(app, example=show.EXAMPLE)(show.show)

@@ -18,11 +18,13 @@ from penstock.client import calls
 from penstock.client.calls import looks
 from penstock.client.facts import COUNTED_TO, Activity, QueueNow
 from penstock.errors import UnknownQueue
+from penstock.models import QueueStatistics
 
 EVERY = timedelta(seconds=2)
 STATS_EXAMPLE = "penstock queue stats billing shipping"
 WATCH_EXAMPLE = "penstock queue watch --every 5s"
-_WATCHED = ("queue", "waiting", "scheduled", "claimed", "dead", "oldest", "in_s", "out_s", "paused")
+_COUNTS = ("waiting", "blocked", "delayed", "retrying", "claimed", "dead")
+_WATCHED = ("queue", *_COUNTS, "oldest", "in_s", "out_s", "paused", "blocked_by")
 
 SomeQueues = Annotated[
     list[str] | None,
@@ -32,18 +34,34 @@ Row = dict[str, Any]
 
 
 def stats(session: Session, queues: SomeQueues = None) -> None:
-    """Count exactly what is where, in some queues or in all.
+    """Count exactly what is waiting, blocked, delayed, retrying, claimed, done and dead.
 
     Exact counts cost as much as there is to count; queue watch is cheap however long the backlog.
+    With --json also the sums pending_count (waiting, blocked, delayed, retrying), scheduled_count
+    (delayed, retrying) and total_count (without the dead), and oldest_pending_at.
     """
     names = queues or [queue.name for queue in session.run(calls.list_queues())]
-    rows = [{"queue": name, **fields(session.run(calls.queue_statistics(name)))} for name in names]
+    rows = [_counted(name, session.run(calls.queue_statistics(name))) for name in names]
     session.output.table(
         rows,
-        *("queue", "pending_count", "scheduled_count", "processing_count", "completed_count"),
-        *("dead_count", "oldest_pending_at"),
+        *("queue", *_COUNTS[:-1], "done", "dead", "oldest_waiting_at"),
         empty="there are no queues yet",
     )
+
+
+def _counted(queue: str, statistics: QueueStatistics) -> Row:
+    """The words that every command uses, beside the names that SQL has for them."""
+    return {
+        "queue": queue,
+        "waiting": statistics.waiting_count,
+        "blocked": statistics.blocked_count,
+        "delayed": statistics.delayed_count,
+        "retrying": statistics.retrying_count,
+        "claimed": statistics.processing_count,
+        "done": statistics.completed_count,
+        "dead": statistics.dead_count,
+        **fields(statistics),
+    }
 
 
 def watch(
@@ -60,7 +78,9 @@ def watch(
 ) -> None:
     """Watch the queues live, until Ctrl-C; in a pipe, a line for each queue and look.
 
-    Numbers are counted up to 10,000; in and out are messages a second since the look before.
+    Numbers are counted up to 10,000; oldest is for how long a message has been due; in and out are
+    messages a second since the look before; blocked by is the message that holds up the first
+    blocked one.  With --json also its blocked_by_state, blocked_by_token and blocked_until.
     """
     looking = looks_at(session, queues or [], every or EVERY, count)
     try:
@@ -122,14 +142,16 @@ def _row(queue: QueueNow, rates: Rates) -> Row:
     oldest = queue.oldest_seconds
     return {
         "queue": queue.name,
-        "waiting": queue.waiting,
+        **{state: getattr(queue, state) for state in _COUNTS},
         "scheduled": queue.scheduled,
-        "claimed": queue.claimed,
-        "dead": queue.dead,
         "oldest": None if oldest is None else timedelta(seconds=round(oldest)),
         "in_s": rates.of("topic", queue.topic),
         "out_s": rates.of("queue", queue.name),
         "paused": queue.paused_at is not None,
+        "blocked_by": queue.blocked_by,
+        "blocked_by_state": queue.blocked_by_state,
+        "blocked_by_token": queue.blocked_by_token,
+        "blocked_until": queue.blocked_until,
     }
 
 
@@ -137,7 +159,8 @@ def _lines(session: Session, looking: Iterator[list[Row]]) -> None:
     for rows in looking:
         at = time.strftime("%H:%M:%S")
         for row in rows:
-            words = "  ".join(f"{name}={_short(row[name])}" for name in _WATCHED[1:])
+            told = {**row, "blocked_by": _holder(row)}
+            words = "  ".join(f"{name}={_short(told[name])}" for name in _WATCHED[1:])
             session.output.line(row, f"{at}  {row['queue']}  {words}")
 
 
@@ -155,6 +178,13 @@ def _live(session: Session, looking: Iterator[list[Row]]) -> None:
 
 
 def _marked(row: Row) -> Row:
-    counts = ("waiting", "scheduled", "claimed", "dead")
-    more = {name: "> 10,000" for name in counts if row[name] > COUNTED_TO}
-    return {**row, **more, "paused": "yes" if row["paused"] else None}
+    more = {name: "> 10,000" for name in _COUNTS if row[name] > COUNTED_TO}
+    return {**row, **more, "paused": "yes" if row["paused"] else None, "blocked_by": _holder(row)}
+
+
+def _holder(row: Row) -> str | None:
+    """The message that holds up the first blocked one: "17, claimed until 12:00:00"."""
+    if row["blocked_by"] is None:
+        return None
+    until = row["blocked_until"].astimezone().strftime("%H:%M:%S")
+    return f"{row['blocked_by']}, {row['blocked_by_state']} until {until}"

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
 COUNTED_TO = 10_000
 """Counts stop here; one more means "more than that"."""
+
+
+class Blocked(Protocol):
+    """Anything that tells what holds it up."""
+
+    @property
+    def blocked_by(self) -> int | None: ...
+    @property
+    def blocked_by_state(self) -> str | None: ...
+    @property
+    def blocked_by_token(self) -> str | None: ...
+
+
+def blocker(blocked: Blocked) -> str:
+    """What holds it up: "message 7, which is claimed by worker-1"."""
+    holder = f" by {blocked.blocked_by_token}" if blocked.blocked_by_token else ""
+    return f"message {blocked.blocked_by}, which is {blocked.blocked_by_state}{holder}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +44,17 @@ class QueueNow:
     oldest_waiting_at: datetime | None
     oldest_claimed_at: datetime | None
     oldest_seconds: float | None = None
-    """Since when the oldest waits, by the engine's clock."""
+    """For how long the oldest has been due, by the engine's clock."""
+    blocked: int = 0
+    delayed: int = 0
+    retrying: int = 0
+    oldest_blocked_at: datetime | None = None
+    blocked_by: int | None = None
+    """The message that holds up the first blocked one, its state, its token if it is claimed, and
+    until when."""
+    blocked_by_state: str | None = None
+    blocked_by_token: str | None = None
+    blocked_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +147,25 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class StepDone:
+    """A piece of a step of housekeeping."""
+
+    affected: int
+    more: bool
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailingStep:
+    """A step of housekeeping that fails."""
+
+    step: str
+    since: datetime
+    failures: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     name: str
     topic: str
@@ -143,6 +189,11 @@ class Found:
     visible_at: datetime | None
     token: str | None
     last_error: str | None
+    blocked_by: int | None = None
+    """The message that holds it up, its state, its token if it is claimed, and until when."""
+    blocked_by_state: str | None = None
+    blocked_by_token: str | None = None
+    blocked_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +216,11 @@ class Inspected:
     claimed_at: datetime | None
     last_error: str | None
     history: list[dict[str, Any]]
+    blocked_by: int | None = None
+    """The message that holds it up, its state, its token if it is claimed, and until when."""
+    blocked_by_state: str | None = None
+    blocked_by_token: str | None = None
+    blocked_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

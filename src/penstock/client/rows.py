@@ -17,7 +17,6 @@ from penstock.models import (
     HealthCheck,
     KeyCount,
     LogMessage,
-    MaintenanceStep,
     MessageId,
     MessageState,
     Notify,
@@ -138,15 +137,13 @@ def dead_letter(row: Row) -> DeadLetter:
 
 
 def browsed(row: Row) -> BrowsedMessage:
-    return BrowsedMessage(MessageId(row[0]), MessageState(row[1]), *row[2:])
+    *facts, blocked_by, state, token, until = row[2:]
+    facts += [blocked_by, state and MessageState(state), token, until]
+    return BrowsedMessage(MessageId(row[0]), MessageState(row[1]), *facts)
 
 
 def health_check(row: Row) -> HealthCheck:
     return HealthCheck(*row)
-
-
-def maintenance_step(row: Row) -> MaintenanceStep:
-    return MaintenanceStep(*row)
 
 
 def extension(row: Row) -> tuple[MessageId, datetime]:

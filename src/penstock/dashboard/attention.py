@@ -8,12 +8,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from penstock.dashboard.words import ago, count, rate, span
+from penstock.client.facts import blocker
+from penstock.dashboard.words import ago, count, moment, rate, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
-    from penstock.client.facts import Holder, QueueNow, Reader
+    from penstock.client.facts import FailingStep, Holder, QueueNow, Reader
     from penstock.dashboard.samples import Sample, Samples
 
 OLD_HEAD = timedelta(minutes=5)
@@ -23,6 +25,12 @@ GROWTH_LEAST = 100
 GROWTH_FACTOR = 1.2
 LONG_TRANSACTION = timedelta(minutes=5)
 LAZY_READER = timedelta(minutes=10)
+# What to do about a message that holds up its key.
+_CURES = {
+    "claimed": "more workers do not help: see whether its consumer gets on with it",
+    "delayed": "more workers do not help: the key goes on when the delay is over",
+    "retrying": "more workers do not help: mend what makes it fail, or bury it",
+}
 
 
 class Level(IntEnum):
@@ -55,6 +63,8 @@ def concerns(sample: Sample, samples: Samples) -> list[Concern]:
     ]
     found += [concern for holder in sample.holders for concern in _of_holder(holder, sample)]
     found += [concern for reader in sample.readers for concern in _of_reader(reader, sample)]
+    # Once may be a lock that could not be had.
+    found += [_of_step(step, sample) for step in sample.failing if step.failures > 1]
     return sorted(found, key=lambda each: (-each.level, each.kind, each.name))
 
 
@@ -84,8 +94,10 @@ def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Con
             queue.name,
             f"{count(grown[0])} → {count(grown[1])} in a minute: {rate(came)}/s come, "
             f"{rate(done)}/s are done",
-            "add workers, or see what slows them down",
-            link,
+            "most are blocked, so more workers do not help: see what blocks them"
+            if queue.blocked > queue.waiting
+            else "add workers, or see what slows them down",
+            queue_link(queue.name, state="blocked") if queue.blocked > queue.waiting else link,
         )
     if queue.paused_at is not None:
         yield Concern(
@@ -96,7 +108,19 @@ def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Con
             "resume it when the cause is mended",
             link,
         )
-    elif queue.oldest_waiting_at is not None and sample.at - queue.oldest_waiting_at > OLD_HEAD:
+    elif _is_old(queue.oldest_blocked_at, sample) and (
+        queue.oldest_blocked_at == queue.oldest_waiting_at
+    ):
+        yield Concern(
+            Level.WARNING,
+            "blocked",
+            queue.name,
+            f"the oldest message is due for {ago(queue.oldest_blocked_at, sample.at)}, blocked "
+            f"until {moment(queue.blocked_until)} behind {blocker(queue)}",
+            _CURES.get(queue.blocked_by_state or "", "see what blocks it"),
+            queue_link(queue.name, state="blocked"),
+        )
+    elif _is_old(queue.oldest_waiting_at, sample):
         nobody = not any(each.queue == queue.name for each in samples.consumers())
         yield Concern(
             Level.WARNING,
@@ -116,6 +140,10 @@ def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Con
             "see who holds it, and whether they are alive",
             "/workers",
         )
+
+
+def _is_old(due_since: datetime | None, sample: Sample) -> bool:
+    return due_since is not None and sample.at - due_since > OLD_HEAD
 
 
 def _grows(before: int, now: int) -> bool:
@@ -152,4 +180,15 @@ def _of_reader(reader: Reader, sample: Sample) -> Iterator[Concern]:
         f"{count(reader.lag)} behind, the first for {ago(reader.oldest_at, sample.at)}",
         "let it go on, or delete it: the log is kept for it",
         "/readers",
+    )
+
+
+def _of_step(step: FailingStep, sample: Sample) -> Concern:
+    return Concern(
+        Level.ALARM,
+        "housekeeping fails",
+        step.step,
+        f"for {ago(step.since, sample.at)}, {count(step.failures)} times: {step.error}",
+        "mend the cause: the log may only grow meanwhile",
+        "/storage",
     )

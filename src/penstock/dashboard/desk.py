@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from penstock.client.facts import blocker
 from penstock.dashboard import words
 from penstock.dashboard.attempts import Attempts
 from penstock.dashboard.sessions import Session, Sessions
@@ -34,7 +35,11 @@ def _templates() -> Environment:
     for name in ("count", "rate", "seconds", "span", "ago", "until", "moment", "size", "readable"):
         made.filters[name] = getattr(words, name)
     made.filters.update(
-        compact=words.compact, pretty=words.pretty, lasted=words.lasted, query=urlencode
+        compact=words.compact,
+        pretty=words.pretty,
+        lasted=words.lasted,
+        blocker=blocker,
+        query=urlencode,
     )
     return made
 

@@ -81,7 +81,8 @@ def picture(sample: Sample, samples: Samples) -> Picture:
 
 def _queue_detail(queue: QueueNow) -> str:
     paused = "paused, " if queue.paused_at else ""
-    return f"{paused}{count(queue.waiting)} waiting"
+    blocked = f", {count(queue.blocked)} blocked" if queue.blocked else ""
+    return f"{paused}{count(queue.waiting)} waiting{blocked}"
 
 
 def _people(consumers: list[Consumer], queue: QueueNow, y: float) -> Box:

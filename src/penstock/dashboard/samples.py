@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from penstock.client.facts import Activity, Consumer, Holder, QueueNow, Reader
+    from penstock.client.facts import (
+        Activity,
+        Consumer,
+        FailingStep,
+        Holder,
+        QueueNow,
+        Reader,
+    )
 
 KEPT = 300
 """Samples in memory: ten minutes at one every two seconds."""
@@ -29,6 +36,7 @@ class Flow:
     """What a queue did in one sample, per second."""
 
     waiting: int = 0
+    blocked: int = 0
     is_known: bool = True
     """False in a first sample: what came and went before it, nobody has counted."""
     came: float = 0.0
@@ -37,6 +45,11 @@ class Flow:
     dead: float = 0.0
     waits: tuple[float, ...] = ()
     works: tuple[float, ...] = ()
+
+    @property
+    def due(self) -> int:
+        """Waiting or blocked: it would be claimed if a worker and its key were free."""
+        return self.waiting + self.blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +67,7 @@ class Sample:
     consumers: list[Consumer] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
+    failing: list[FailingStep] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +135,7 @@ class Samples:
         )
 
     def growth(self, queue: str, seconds: float) -> tuple[int, int] | None:
-        """How many waited so long ago and how many wait now; None when it is not known."""
+        """How many were due so long ago and how many are now; None when it is not known."""
         flows = self._all_flows(queue)
         if not flows:
             return None
@@ -130,7 +144,7 @@ class Samples:
             age = (now - at).total_seconds()
             if age <= seconds:
                 # Too young a beginning tells no trend.
-                return (flow.waiting, flows[-1][1].waiting) if age >= seconds / 2 else None
+                return (flow.due, flows[-1][1].due) if age >= seconds / 2 else None
         return None
 
     def _all_flows(self, queue: str) -> list[tuple[datetime, Flow]]:
@@ -155,6 +169,7 @@ def flows_of(
         end = ends.get(queue.name)
         flows[queue.name] = Flow(
             waiting=queue.waiting,
+            blocked=queue.blocked,
             is_known=seconds > 0,
             came=topics.get(queue.topic, 0.0),
             done=(end.acked or 0) / span if end else 0.0,

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
     from psycopg import AsyncConnection
 
-    from penstock.client.facts import Activity, Consumer, Holder, QueueNow, Reader
+    from penstock.client.facts import (
+        Activity,
+        Consumer,
+        FailingStep,
+        Holder,
+        QueueNow,
+        Reader,
+    )
     from penstock.dashboard.database import Database
 
 _log = logging.getLogger("penstock.dashboard")
@@ -59,6 +66,7 @@ class Watch:
         self._consumers: list[Consumer] = []
         self._readers: list[Reader] = []
         self._holders: list[Holder] = []
+        self._failing: list[FailingStep] = []
 
     @property
     def watchers(self) -> int:
@@ -156,6 +164,7 @@ class Watch:
                 consumers=self._consumers,
                 readers=self._readers,
                 holders=self._holders,
+                failing=self._failing,
             )
         )
 
@@ -174,6 +183,7 @@ class Watch:
         self._consumers = await self._database.run(connection, looks.list_consumers())
         self._readers = await self._database.run(connection, looks.reader_overview())
         self._holders = await self._database.run(connection, looks.horizon_holders())
+        self._failing = await self._database.run(connection, looks.failing_steps())
         self._slow.took(time.monotonic() - began)
 
     async def _timed(self, connection: AsyncConnection[Any], pace: Pace, call: Any) -> Any:

@@ -54,7 +54,11 @@ class DatabaseCollector:
     def _queues(self) -> dict[str, list[Value]]:
         queues: list[QueueNow] = self._ask(looks.queue_overview())
         of: dict[str, Callable[[QueueNow], float]] = {
-            "queue_pending": lambda each: each.waiting + each.scheduled,
+            "queue_pending": lambda each: each.waiting + each.blocked + each.scheduled,
+            "queue_waiting": lambda each: each.waiting,
+            "queue_blocked": lambda each: each.blocked,
+            "queue_delayed": lambda each: each.delayed,
+            "queue_retrying": lambda each: each.retrying,
             "queue_processing": lambda each: each.claimed,
             "queue_scheduled": lambda each: each.scheduled,
             "queue_dead": lambda each: each.dead,

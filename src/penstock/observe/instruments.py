@@ -42,15 +42,19 @@ COUNTERS: dict[Name, tuple[str, str, tuple[str, ...]]] = {
 RISES = {Name.LISTENER_CONNECTED: "listeners", Name.WORKER_STARTED: "workers"}
 FALLS = {Name.LISTENER_LOST: "listeners", Name.WORKER_STOPPED: "workers"}
 QUEUE_GAUGES = {
-    "pending": "Messages unread or scheduled",
+    "pending": "Messages waiting, blocked, delayed or retrying",
+    "waiting": "Messages that are due: a claim is all that they lack",
+    "blocked": "Messages that are due, behind a claimed, delayed or retrying one of their key",
+    "delayed": "Messages that are not due yet, never attempted",
+    "retrying": "Messages that are not due yet, attempted before",
     "processing": "Messages claimed",
-    "scheduled": "Messages that wait for their time or turn",
+    "scheduled": "Messages delayed or retrying",
     "dead": "Dead letters",
 }
 RUNNING = {"listeners": "LISTEN connections up", "workers": "Workers running"}
 OLDEST = (
     "queue_oldest_pending_timestamp_seconds",
-    "When the oldest pending message was published; absent when there is none",
+    "Since when the oldest message is due and not claimed; absent when none is",
 )
 HANDLER = (
     "handler_seconds",

@@ -70,8 +70,8 @@ class Metrics:
         """Set the gauges of one queue."""
         for name, gauge in self._queues.items():
             gauge.labels(queue).set(getattr(statistics, f"{name}_count"))
-        if statistics.oldest_pending_at is not None:
-            self._oldest.labels(queue).set(statistics.oldest_pending_at.timestamp())
+        if statistics.oldest_waiting_at is not None:
+            self._oldest.labels(queue).set(statistics.oldest_waiting_at.timestamp())
         else:
             self._oldest.remove_by_labels({"queue": queue})
 

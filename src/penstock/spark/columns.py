@@ -102,7 +102,7 @@ RECEIPTS = (
 QUEUE = (
     _text("queue", "{queue}", "the queue's name"),
     _long("message_id", "m.message_id", "the message's id"),
-    _text("state", "m.state", "unread, scheduled, claimed or done"),
+    _text("state", "m.state", "waiting, blocked, delayed, retrying, claimed or done"),
     _int("attempt", "m.attempt", "how often it has been claimed"),
     _int("priority", "m.priority", "higher goes first"),
     _text("key", "m.key", "the message's key"),
@@ -132,8 +132,8 @@ DEAD_LETTERS = (
 STATISTICS = (
     _text("queue", "q.name", "the queue's name"),
     _text("topic", "q.topic_name", "the topic's name"),
-    _long("pending", "s.pending_count", "unread and scheduled messages"),
-    _long("scheduled", "s.scheduled_count", "those with a place of their own"),
+    _long("pending", "s.pending_count", "waiting, blocked, delayed and retrying messages"),
+    _long("scheduled", "s.scheduled_count", "those that are not due yet: delayed and retrying"),
     _long("processing", "s.processing_count", "claimed messages"),
     _long("completed", "s.completed_count", "done messages, as far as history goes back"),
     _long("dead", "s.dead_count", "dead letters"),

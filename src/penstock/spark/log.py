@@ -6,13 +6,21 @@ Everything here is a question to the database; what is to be read is decided the
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock import schema
 from penstock.spark import rare, reading
 from penstock.spark.errors import InvalidOption
-from penstock.spark.offsets import Window
+from penstock.spark.offsets import (
+    Window,
+    beginning_of,
+    is_within,
+    kept_from,
+    members,
+    plain,
+)
 from penstock.spark.option_values import EARLIEST
 
 if TYPE_CHECKING:
@@ -31,17 +39,18 @@ select id, name, topic_id
 from penstock.readable_queues(%(names)s::text[], %(topic_ids)s::bigint[])
 """
 _OFFSET = """
-select penstock.log_offset(%(beginning)s, %(since)s::timestamptz, %(floors)s::jsonb)
+select penstock.log_offset(%(beginning)s, %(since)s::timestamptz, %(floors)s::jsonb, %(group)s)
 """
+_SAFE = "select penstock.safe_offset(%(lost)s::jsonb, %(group)s)"
 _NEXT = """
 select end_offset, row_count from penstock.next_offset(
     %(topic_ids)s::bigint[], %(start)s::jsonb, %(target)s::jsonb, %(max_rows)s::bigint,
-    %(max_bytes)s::bigint, %(min_rows)s::bigint, %(may_lose)s)
+    %(max_bytes)s::bigint, %(min_rows)s::bigint, %(may_lose)s, %(group)s)
 """
 _NEXT_RECEIPTS = """
 select end_offset, row_count from penstock.next_receipts(
     %(queue_ids)s::bigint[], %(start)s::jsonb, %(target)s::jsonb, %(max_rows)s::bigint,
-    %(min_rows)s::bigint)
+    %(min_rows)s::bigint, %(group)s)
 """
 _SPLIT = """
 select after_id, through_id from penstock.split_log(
@@ -69,6 +78,25 @@ class Scope:
     def queue_ids(self) -> list[int]:
         return [number for number, _name in self.queues]
 
+    def of_batch(self, end: Offset) -> Scope:
+        """What the batch before an offset holds of this."""
+        key = "queues" if self.queues else "topics"
+        held = members(end, key)
+        if held is None:
+            return self
+        ids = set(held.values())
+        kept = tuple(each for each in getattr(self, key) if each[0] in ids)
+        return Scope(self.topics, kept) if self.queues else Scope(kept)
+
+    @classmethod
+    def of_offset(cls, end: Offset, entity: str) -> Scope | None:
+        """What the batch before an offset holds, whatever is read by now; None: it does not say."""
+        held = members(end, "queues" if entity == "receipts" else "topics")
+        if held is None:
+            return None
+        found = tuple((held[name], name) for name in held)
+        return cls((), found) if entity == "receipts" else cls(found)
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -84,6 +112,8 @@ class Log:
     def __init__(self, database: Database, options: ReadOptions) -> None:
         self._database = database
         self._options = options
+        self._warned: Offset | None = None
+        """The lost offset that was told of last."""
 
     def check_version(self) -> None:
         """Raise unless the engine is there in the version that this package works with."""
@@ -124,7 +154,12 @@ class Log:
     def _offset(
         self, *, beginning: bool, since: datetime | None = None, floors: Any = None
     ) -> Offset:
-        asked = {"beginning": beginning, "since": since, "floors": as_json(floors)}
+        asked = {
+            "beginning": beginning,
+            "since": since,
+            "floors": as_json(floors),
+            "group": self._options.group,
+        }
         found: Offset = self._database.value(_OFFSET, asked)
         return found
 
@@ -151,6 +186,7 @@ class Log:
             "target": as_json(target),
             "max_rows": limits.get("max_rows"),
             "min_rows": limits.get("min_rows"),
+            "group": self._options.group,
         }
         if self._options.entity == "receipts":
             found = self._database.rows(_NEXT_RECEIPTS, {**asked, "queue_ids": scope.queue_ids})
@@ -160,6 +196,17 @@ class Log:
             found = self._database.rows(_NEXT, {**asked, "topic_ids": scope.topic_ids})
         end: Offset = found[0][0]
         return end
+
+    def safe(self, lost: Offset) -> Offset:
+        """The offset itself; or, when it was lost and that is wished, the way back from it."""
+        if not self._options.rewind:
+            return lost
+        asked = {"lost": as_json(lost), "group": self._options.group}
+        found: Offset = self._database.value(_SAFE, asked)
+        if lost not in (found, self._warned):
+            _warn(lost, found)
+            self._warned = lost
+        return found
 
     def tasks(
         self,
@@ -174,9 +221,14 @@ class Log:
 
         As a stream: messages in order, and an error when some of them are gone.
         """
-        start, end = bounds
-        pieces = self._split(scope, start, end)
+        start, end = self._known(*bounds)
+        if start == end or not is_within(start, end):
+            return []
         messages = self._options.entity == "messages"
+        scope = scope.of_batch(end)
+        if not (scope.topics if messages else scope.queues):
+            return []
+        pieces = self._split(scope, start, end)
         checked = messages and as_stream and self._options.fail_on_data_loss
         read = reading.Read(
             self._options.entity,
@@ -184,10 +236,14 @@ class Log:
             scope,
             Window.between(start, end),
             filters,
-            reading.kept(scope, start) if checked else None,
+            reading.kept(scope, kept_from(start, end)) if checked else None,
             rare.guess(self._database, scope, wanted, pieces) if messages else (),
         )
         return [read.task(piece, ordered=as_stream) for piece in pieces]
+
+    def _known(self, start: Offset, end: Offset) -> tuple[Offset, Offset]:
+        """The bounds of a batch, as this database knows them."""
+        return self.safe(plain(beginning_of(start, end))), self.safe(plain(end))
 
     def _split(self, scope: Scope, start: Offset, end: Offset) -> list[Piece]:
         """The pieces between two offsets, each small enough for one task."""
@@ -202,6 +258,18 @@ class Log:
             asked |= {"topic_ids": scope.topic_ids, "parts": self._options.min_partitions}
             found = self._database.rows(_SPLIT, asked)
         return [Piece(after, through) for after, through in found]
+
+
+def _warn(lost: Offset, safe: Offset) -> None:
+    logging.getLogger("penstock.spark").warning(
+        "the offset %s of timeline %s was lost in a fail-over or a restore: the stream goes back "
+        "to snapshot %s; what lies between %s and %s may come twice, none is lost",
+        lost.get("lsn"),
+        lost.get("timeline"),
+        safe["snap"],
+        safe["snap"],
+        lost["snap"],
+    )
 
 
 def as_json(value: Any) -> str | None:

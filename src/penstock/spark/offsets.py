@@ -51,17 +51,53 @@ class Window:
 
     @classmethod
     def between(cls, start: Offset, end: Offset) -> Window:
-        """The window that holds a batch: the end's own, when the batch ends inside of one."""
-        first = Snapshot.parse(start["snap"])
-        last = Snapshot.parse(end.get("to", end)["snap"])
+        """The window that holds a batch: the end's own, when the batch ends inside of one.
+
+        A topic that catches up is read up to the point where the batch begins.
+        """
+        catch_up = end.get("catch_up")
+        before, to = (catch_up["from"], start) if catch_up else (start, end.get("to", end))
+        first, last = Snapshot.parse(before["snap"]), Snapshot.parse(to["snap"])
         return cls(
             first,
             last,
-            start.get("next") or 0,
+            before.get("next") or 0,
             tuple(sorted(xid for xid in first.open if last.sees(xid))),
             start.get("since"),
             tuple(sorted((start.get("floors") or {}).items())),
         )
+
+
+def members(end: Offset, key: str) -> dict[str, int] | None:
+    """What the batch before an offset holds, names with ids; None: the offset does not tell."""
+    if catch_up := end.get("catch_up"):
+        return {catch_up["name"]: catch_up["of"]}
+    return end.get(key)
+
+
+def beginning_of(start: Offset, end: Offset) -> Offset:
+    """Where a batch begins: elsewhere than its start says, when the start was lost."""
+    found: Offset = end.get("rewind", start)
+    return found
+
+
+def kept_from(start: Offset, end: Offset) -> Offset:
+    """The point from which on the log must be there, for the batch between two offsets."""
+    found: Offset = end["catch_up"]["from"] if "catch_up" in end else start
+    return found
+
+
+def is_within(start: Offset, end: Offset) -> bool:
+    """Whether the end has seen everything that the start has."""
+    if "catch_up" in end:
+        return True
+    first, last = Snapshot.parse(start["snap"]), Snapshot.parse(end.get("to", end)["snap"])
+    return first.xmax <= last.xmax and not any(first.sees(xid) for xid in last.open)
+
+
+def plain(offset: Offset) -> Offset:
+    """An offset as the database knows it."""
+    return {name: value for name, value in offset.items() if name != "rewind"}
 
 
 def same(first: Offset | None, second: Offset | None) -> bool:

@@ -91,6 +91,13 @@ OPTIONS = (
         "`true`",
         "fail when messages after the offset to start at were removed, instead of going on",
     ),
+    Option(
+        "onLostOffset",
+        _READS,
+        "`fail`",
+        "what to do with an offset that stands on transactions which a fail-over or a restore "
+        "lost: `fail`, or `rewind`, which reads again from the newest point that was not lost",
+    ),
     Option("maxOffsetsPerTrigger", (STREAM,), "no limit", "a batch has at most so many messages"),
     Option(
         "maxBytesPerTrigger",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
 STREAMED = ("messages", "receipts")
+FAIL, REWIND = "fail", "rewind"
 # A task costs a tenth of a second before its first row; a snapshot is held while it copies.
 _ROWS_PER_TASK = 500_000
 _DELAY = timedelta(minutes=15)
@@ -43,6 +44,8 @@ class ReadOptions:
     min_partitions: int | None
     group: str | None
     fail_on_data_loss: bool
+    rewind: bool
+    """Whether a lost offset sends the stream back, instead of failing it."""
     max_rows: int | None
     max_bytes: int | None
     min_rows: int | None
@@ -95,6 +98,7 @@ def read_options(given: Mapping[str, str], *, stream: bool) -> ReadOptions:
         min_partitions=get.number("minPartitions"),
         group=get.text("group"),
         fail_on_data_loss=get.flag("failOnDataLoss", default=True),
+        rewind=get.one_of("onLostOffset", FAIL, (FAIL, REWIND)) == REWIND,
         max_rows=get.number("maxOffsetsPerTrigger"),
         max_bytes=get.number("maxBytesPerTrigger"),
         min_rows=get.number("minOffsetsPerTrigger"),

@@ -26,8 +26,8 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.spark import reading, rows
 from penstock.spark.connecting import Database
-from penstock.spark.log import Log, as_json
-from penstock.spark.offsets import Offset, same
+from penstock.spark.log import Log, Scope, as_json
+from penstock.spark.offsets import Offset, plain, same
 from penstock.spark.travel import Traveller
 from penstock.spark.waking import wait_for_messages
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from penstock.spark.log import Scope
     from penstock.spark.options import ReadOptions
 
 _OPEN = """
@@ -59,6 +58,8 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
         self._scope: Scope | None = None
         self._target: Offset | None = None
         self._committed: Offset | None = None
+        self._opened: Scope | None = None
+        """What the group keeps the log of."""
         self._batch_at: float | None = None
         """When the last batch was given; the delay of small batches counts from it."""
         self._planned: tuple[Offset, Offset, list[reading.Task]] | None = None
@@ -87,6 +88,7 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
                 "alone": self._options.pattern is None,
             },
         )
+        self._opened = scope
         return opened
 
     def _topics(self) -> Scope:
@@ -107,20 +109,22 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
         self._target = self._log.end()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        self._note_progress(start)
+        known = self._log.safe(plain(start))
         scope = self._topics()
-        limits = self._limits(limit)
-        end = self._log.next(scope, start, self._target, **limits)
-        if same(start, end) and self._target is None:
+        self._note_progress(known, scope)
+        end = self._log.next(scope, known, self._target, **self._limits(limit))
+        if same(known, end) and self._target is None:
             end = wait_for_messages(
                 self._database,
                 scope.topic_ids or [],
-                lambda: self._log.next(scope, start, None, **self._limits(limit)),
-                lambda found: not same(start, found),
+                lambda: self._log.next(scope, known, None, **self._limits(limit)),
+                lambda found: not same(known, found),
             )
-        if not same(start, end):
-            self._batch_at = time.monotonic()
-        return end
+        if same(known, end):
+            return start
+        self._batch_at = time.monotonic()
+        # Spark will name the start that was lost, so the end says where the batch begins.
+        return end if known == plain(start) else {**end, "rewind": known}
 
     def _limits(self, limit: ReadLimit) -> dict[str, int | None]:
         most, size, least = self._options.max_rows, self._options.max_bytes, self._options.min_rows
@@ -156,20 +160,27 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
     def _plan(self, start: Offset, end: Offset) -> list[reading.Task]:
         # A start by time is part of the offset.
         filters = reading.Filters(tenant=self._options.tenant, key=self._options.key)
-        return self._log.tasks(self._schema, self._topics(), (start, end), filters, as_stream=True)
+        # A batch that is done again holds what it held, whatever is subscribed to by now.
+        scope = Scope.of_offset(end, self._options.entity)
+        return self._log.tasks(
+            self._schema, scope or self._topics(), (start, end), filters, as_stream=True
+        )
 
     def read(self, partition: reading.Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return rows.run(self._info, partition, self._schema)
 
     def commit(self, end: Offset) -> None:
-        self._note_progress(end)
+        self._note_progress(self._log.safe(plain(end)), self._topics())
 
-    def _note_progress(self, offset: Offset) -> None:
-        if self._options.group is None or offset == self._committed:
+    def _note_progress(self, offset: Offset, scope: Scope) -> None:
+        if self._options.group is None:
             return
-        if self._committed is None:
-            # After a restart nobody asked where the stream began: its readers must be there.
-            self._open(self._topics(), offset)
+        if self._opened != scope:
+            # After a restart the question where the stream began is not asked, and with a pattern
+            # topics are added: their readers must be there.
+            self._open(scope, offset)
+        if offset == self._committed:
+            return
         self._database.value(_COMMIT, {"group": self._options.group, "offset": as_json(offset)})
         self._committed = offset
 

@@ -7,7 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock.client._async.client import Client
-from penstock.client.calls import Call, maintain
+from penstock.client._async.maintenance import maintain
+from penstock.client.calls import Call
 from penstock.client.endings import end
 from penstock.client.rows import one
 from penstock.errors import InvalidSetting, PenstockError
@@ -108,4 +109,6 @@ class Door:
 
     async def _housekeep(self) -> None:
         await self.load_keys()
-        await self.client.run(maintain())
+        for step in await maintain(self.client.run):
+            if step.error is not None:
+                _log.warning("maintenance step %s failed: %s", step.step, step.error)

@@ -99,18 +99,20 @@ async def _until_empty(
 ) -> None:
     left = at_most
     while left > 0:
-        claimed = 0
         # One station after the other, because a handler may publish for the next.
-        for station in stations:
-            claimed += await _work_off(station, worker)
+        found = [await _work_off(station, worker) for station in stations]
+        claimed = sum(each or 0 for each in found)
         # A round that found nothing counts too: the clock must not be moved for ever.
         left -= claimed or 1
-        if not claimed and not (clock and await _moved_on(stations, worker, clock)):
+        if claimed or None in found:
+            continue
+        if not (clock and await _moved_on(stations, worker, clock)):
             return
     raise NotDrained(f"{at_most} messages were claimed and there is still something to do")
 
 
-async def _work_off(station: Station, worker: Worker) -> int:
+async def _work_off(station: Station, worker: Worker) -> int | None:
+    """How many messages were claimed; None: another claim held the queue."""
     options = station.handler.options
     claim = calls.consume_batch(
         station.queue, station.token, options.claim_for, options.most_claimed
@@ -120,7 +122,7 @@ async def _work_off(station: Station, worker: Worker) -> int:
         ends_at = time.monotonic() + options.claim_for.total_seconds()
         station.deliver(found, ends_at)
         await station.settled()
-    return len(found)
+    return None if isinstance(found, calls.Busy) else len(found)
 
 
 async def _moved_on(stations: Sequence[Station], worker: Worker, clock: Clock) -> bool:

@@ -135,6 +135,9 @@ class Fetcher:
             self._idle_looks = int(found < count)
             # Finding something has ended our registration.
             self._stragglers.forget()
+        elif found is None:
+            # Another claim held the queue, and this one has waited for it.
+            await self._nap(watch, _BLOCKED_PAUSE_SECONDS)
         elif self._idle_looks == 0:
             self._idle_looks = 1
         else:
@@ -147,7 +150,8 @@ class Fetcher:
         if self._stragglers.mark is None:
             self._stragglers.mark = await self._database.claim(calls.mark())
 
-    async def _claim(self, count: int) -> int:
+    async def _claim(self, count: int) -> int | None:
+        """How many messages were found; None: the claim did not get its turn."""
         # The claim's time runs from the moment at which it was sent, at the earliest.
         sent_at = time.monotonic()
         self._claiming = asyncio.ensure_future(self._find(count))
@@ -161,7 +165,7 @@ class Fetcher:
         self._claiming = None
         self._failures, self.trouble = 0, None
         self._hand_over(found, sent_at)
-        return len(found.messages)
+        return None if isinstance(found.messages, calls.Busy) else len(found.messages)
 
     async def _find(self, count: int) -> Found:
         queue, token = self._handler.queue, self._token

@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Any
 
-from penstock.client import calls
+from penstock.client._async.maintenance import maintain
 from penstock.errors import PenstockError
 
 EVERY_SECONDS = 30.0
@@ -18,6 +18,6 @@ async def keep_up(database: Any) -> None:
         # Many workers started together should not come together.
         await asyncio.sleep(EVERY_SECONDS * (0.5 + random.random()))  # noqa: S311 - no secret
         try:
-            await database.run(calls.maintain())
+            await maintain(database.run)
         except PenstockError:
             continue

@@ -69,7 +69,7 @@ async def test_keys_are_counted_and_browsed(mq: Client, orders: str) -> None:
 
 async def test_a_message_s_state_follows_its_life(mq: Client, orders: str) -> None:
     number = await mq.publish(orders, {})
-    assert await mq.message_state("billing", number) is MessageState.UNREAD
+    assert await mq.message_state("billing", number) is MessageState.WAITING
     (message,) = await mq.claim("billing")
     assert await mq.message_state("billing", number) is MessageState.CLAIMED
     await message.ack()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from penstock.client import calls
 from penstock.client._async.client import connect
 from penstock.client.calls import Call
 from penstock.client.rows import one
@@ -148,3 +149,19 @@ async def test_a_message_s_text_hides_its_payload(mq: Client, orders: str) -> No
     (message,) = await mq.claim("billing")
     assert "secret" not in repr(message)
     assert str(message.id) in repr(message)
+
+
+async def test_a_claim_that_did_not_get_its_turn_is_told_apart_from_an_empty_queue(
+    mq: Client, orders: str, db: psycopg.Connection[Any]
+) -> None:
+    claim = calls.consume_batch("billing", "me", MINUTE, 1)
+    assert not isinstance(await mq.database.claim(claim), calls.Busy)
+    await mq.publish(orders, 1)
+    db.execute("select penstock.configure('lock_wait', '10 milliseconds')")
+    with db.transaction():
+        db.execute("select penstock_data.lock_queue('billing')")
+        found = await mq.database.claim(claim)
+        assert isinstance(found, calls.Busy)
+        assert found == []
+        assert await mq.claim("billing") == []
+    assert len(await mq.claim("billing")) == 1

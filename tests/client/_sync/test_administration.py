@@ -70,7 +70,7 @@ def test_keys_are_counted_and_browsed(mq: Client, orders: str) -> None:
 
 def test_a_message_s_state_follows_its_life(mq: Client, orders: str) -> None:
     number = mq.publish(orders, {})
-    assert mq.message_state("billing", number) is MessageState.UNREAD
+    assert mq.message_state("billing", number) is MessageState.WAITING
     (message,) = mq.claim("billing")
     assert mq.message_state("billing", number) is MessageState.CLAIMED
     message.ack()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from penstock.client import calls
 from penstock.client._sync.client import connect
 from penstock.client.calls import Call
 from penstock.client.rows import one
@@ -147,3 +148,19 @@ def test_a_message_s_text_hides_its_payload(mq: Client, orders: str) -> None:
     (message,) = mq.claim("billing")
     assert "secret" not in repr(message)
     assert str(message.id) in repr(message)
+
+
+def test_a_claim_that_did_not_get_its_turn_is_told_apart_from_an_empty_queue(
+    mq: Client, orders: str, db: psycopg.Connection[Any]
+) -> None:
+    claim = calls.consume_batch("billing", "me", MINUTE, 1)
+    assert not isinstance(mq.database.claim(claim), calls.Busy)
+    mq.publish(orders, 1)
+    db.execute("select penstock.configure('lock_wait', '10 milliseconds')")
+    with db.transaction():
+        db.execute("select penstock_data.lock_queue('billing')")
+        found = mq.database.claim(claim)
+        assert isinstance(found, calls.Busy)
+        assert found == []
+        assert mq.claim("billing") == []
+    assert len(mq.claim("billing")) == 1

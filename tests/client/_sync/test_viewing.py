@@ -22,7 +22,7 @@ def test_browsing_shows_every_message_and_claims_none(mq: Client, orders: str) -
     mq.claim("billing", count=1)
     seen = [each for each in mq.browse("billing")]
     assert [each.payload for each in seen] == list(range(viewing.PAGE + 3))
-    assert [each.state for each in seen[:2]] == [MessageState.CLAIMED, MessageState.UNREAD]
+    assert [each.state for each in seen[:2]] == [MessageState.CLAIMED, MessageState.WAITING]
     assert len(mq.claim("billing", count=1000)) == viewing.PAGE + 2
 
 

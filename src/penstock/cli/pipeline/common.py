@@ -83,6 +83,17 @@ _RUN: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "on_lost_offset": (
+        Annotated[
+            str,
+            typer.Option(
+                "--on-lost-offset",
+                metavar="fail|rewind",
+                help="When a fail-over lost what the state stands on: fail, or read again.",
+            ),
+        ],
+        "fail",
+    ),
     "master": (
         Annotated[
             str | None,
@@ -113,13 +124,21 @@ _RUN: dict[str, tuple[Any, Any]] = {
 
 
 def pipeline_command(
-    app: typer.Typer, name: str | None = None, *, example: str, ends: bool = False
+    app: typer.Typer,
+    name: str | None = None,
+    *,
+    example: str,
+    ends: bool = False,
+    reads: bool = True,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a command of a function (session, pipelines, run, **its own options) → Summary.
 
-    `ends`: the pipeline ends by itself, so it has no --once.
+    `ends`: the pipeline ends by itself, so it has no --once.  `reads`: it reads a log from where
+    its last run ended.
     """
     left_out = {"once", "every"} if ends else set()
+    if ends or not reads:
+        left_out.add("on_lost_offset")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         command(app, name, example=example)(_as_command(function, left_out))

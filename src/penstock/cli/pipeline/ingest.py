@@ -103,4 +103,4 @@ def ingest(
 
 def register(app: typer.Typer) -> None:
     example = "penstock pipeline ingest 'inbox/*.jsonl' --to orders --key customer --once"
-    pipeline_command(app, example=example)(ingest)
+    pipeline_command(app, example=example, reads=False)(ingest)

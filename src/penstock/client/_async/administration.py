@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client import calls
 from penstock.client._async.core import Core
+from penstock.client._async.maintenance import maintain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,8 +152,11 @@ class Administration(Core):
         return await self.run(calls.commit_window(reader, through))
 
     async def maintain(self) -> list[MaintenanceStep]:
-        """Do the housekeeping now."""
-        return await self.run(calls.maintain())
+        """Do the housekeeping now, each step in a transaction of its own.
+
+        A step that fails tells its error; one that another session does is left out.
+        """
+        return await maintain(self.run)
 
     async def health(self) -> list[HealthCheck]:
         """What the engine thinks of its own state."""

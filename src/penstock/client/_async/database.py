@@ -9,7 +9,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from penstock import errors
-from penstock.client import deadlines, foreign, retrying
+from penstock.client import deadlines, foreign, retrying, turns
 from penstock.client._async.concurrency import monotonic, sleep
 from penstock.client._async.connections import Connections
 from penstock.client._async.session import Session
@@ -187,17 +187,18 @@ class Database:
 
     async def _ask(self, connection: Session, call: Call[T], *, is_claim: bool) -> T:
         try:
-            if is_claim and self.settings.pooler:
-                return await self._send_without_session(connection, call)
-            async with connection.cursor(row_factory=tuple_row) as cursor:
-                await cursor.execute(call.sql, call.parameters)
-                rows = await cursor.fetchall()
+            with turns.missed(connection, call) as missed:
+                if is_claim and self.settings.pooler:
+                    return missed(await self._send_without_session(connection, call))
+                async with connection.cursor(row_factory=tuple_row) as cursor:
+                    await cursor.execute(call.sql, call.parameters)
+                    rows = await cursor.fetchall()
         except psycopg.Error as problem:
             if retrying.classify(problem).spoils_connection:
                 await connection.close()
             raise
         self._connections.require_confirmed(connection)
-        return call.read(rows)
+        return missed(call.read(rows))
 
     async def _send_without_session(self, connection: Session, call: Call[T]) -> T:
         """A claim through a pooler, where a setting lasts for one transaction only."""

@@ -153,13 +153,16 @@ class Feeder(Generic[P]):
                 self._stragglers.forget()
 
     async def _claim(self) -> bool:
-        """Whether there was something."""
+        """Whether there was something, or may be: another claim held the queue."""
         options = self._options
         claimed_at = monotonic()
         rows = await self._database.claim(
             calls.consume_batch(self.queue, self._token, options.claim_for, options.batch_size)
         )
         self._promising = bool(rows)
+        if isinstance(rows, calls.Busy):
+            await self._sleep(consuming.FIRST_NAP)
+            return True
         if not rows:
             return False
         self.emit(events.Name.MESSAGE_CLAIMED, count=len(rows))

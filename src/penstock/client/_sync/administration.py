@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.client import calls
 from penstock.client._sync.core import Core
+from penstock.client._sync.maintenance import maintain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,8 +153,11 @@ class Administration(Core):
         return self.run(calls.commit_window(reader, through))
 
     def maintain(self) -> list[MaintenanceStep]:
-        """Do the housekeeping now."""
-        return self.run(calls.maintain())
+        """Do the housekeeping now, each step in a transaction of its own.
+
+        A step that fails tells its error; one that another session does is left out.
+        """
+        return maintain(self.run)
 
     def health(self) -> list[HealthCheck]:
         """What the engine thinks of its own state."""

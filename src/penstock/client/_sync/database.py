@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from penstock import errors
-from penstock.client import deadlines, foreign, retrying
+from penstock.client import deadlines, foreign, retrying, turns
 from penstock.client._sync.concurrency import monotonic, sleep
 from penstock.client._sync.connections import Connections
 from penstock.client._sync.session import Session
@@ -182,17 +182,18 @@ class Database:
 
     def _ask(self, connection: Session, call: Call[T], *, is_claim: bool) -> T:
         try:
-            if is_claim and self.settings.pooler:
-                return self._send_without_session(connection, call)
-            with connection.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute(call.sql, call.parameters)
-                rows = cursor.fetchall()
+            with turns.missed(connection, call) as missed:
+                if is_claim and self.settings.pooler:
+                    return missed(self._send_without_session(connection, call))
+                with connection.cursor(row_factory=tuple_row) as cursor:
+                    cursor.execute(call.sql, call.parameters)
+                    rows = cursor.fetchall()
         except psycopg.Error as problem:
             if retrying.classify(problem).spoils_connection:
                 connection.close()
             raise
         self._connections.require_confirmed(connection)
-        return call.read(rows)
+        return missed(call.read(rows))
 
     def _send_without_session(self, connection: Session, call: Call[T]) -> T:
         """A claim through a pooler, where a setting lasts for one transaction only."""

@@ -154,13 +154,16 @@ class Feeder(Generic[P]):
                 self._stragglers.forget()
 
     def _claim(self) -> bool:
-        """Whether there was something."""
+        """Whether there was something, or may be: another claim held the queue."""
         options = self._options
         claimed_at = monotonic()
         rows = self._database.claim(
             calls.consume_batch(self.queue, self._token, options.claim_for, options.batch_size)
         )
         self._promising = bool(rows)
+        if isinstance(rows, calls.Busy):
+            self._sleep(consuming.FIRST_NAP)
+            return True
         if not rows:
             return False
         self.emit(events.Name.MESSAGE_CLAIMED, count=len(rows))

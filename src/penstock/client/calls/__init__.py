@@ -10,7 +10,8 @@ from penstock.client.calls.admin import (
     configuration,
     configure,
     health,
-    maintain,
+    maintain_step,
+    maintenance_steps,
     schema_version,
 )
 from penstock.client.calls.call import (
@@ -25,6 +26,7 @@ from penstock.client.calls.dead_letters import (
     requeue_dead_letters,
 )
 from penstock.client.calls.messages import (
+    Busy,
     ack,
     ack_many,
     all_done,
@@ -88,6 +90,7 @@ from penstock.client.calls.topics import (
 
 __all__ = [
     "COPY_INTO_STAGE",
+    "Busy",
     "Call",
     "Repeat",
     "ack",
@@ -124,7 +127,8 @@ __all__ = [
     "list_queues",
     "list_readers",
     "list_topics",
-    "maintain",
+    "maintain_step",
+    "maintenance_steps",
     "mark",
     "message_state",
     "nack",

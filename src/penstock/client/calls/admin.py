@@ -6,20 +6,26 @@ from typing import TYPE_CHECKING
 
 from penstock.client import rows
 from penstock.client.calls.call import Call
-from penstock.client.rows import many, nothing, one
+from penstock.client.facts import StepDone
+from penstock.client.rows import many, maybe, nothing, one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.client.rows import Row
-    from penstock.models import HealthCheck, MaintenanceStep
+    from penstock.models import HealthCheck
 
 
-def maintain() -> Call[list[MaintenanceStep]]:
+def maintenance_steps() -> Call[list[str]]:
+    return Call("select step from penstock.maintenance_steps()", (), many(lambda row: row[0]))
+
+
+def maintain_step(step: str) -> Call[StepDone | None]:
+    """A piece of a step, in a transaction of its own; None: another session does it now."""
     return Call(
-        "select step, affected from penstock.maintain()",
-        (),
-        many(rows.maintenance_step),
+        "select affected, more, error from penstock.maintain_step(%s)",
+        (step,),
+        maybe(lambda row: StepDone(*row)),
         lasting=True,
     )
 

@@ -43,6 +43,8 @@ class Call(Generic[T]):
     again: Call[T] | None = None
     """What to send instead after a sending without an answer, where the plain repetition would
     misread what the first one did."""
+    busy: T | None = None
+    """The answer of a claim that did not get its turn, as a notice tells; None: no such call."""
 
 
 def given(*options: Option) -> tuple[str, tuple[object, ...]]:

@@ -8,6 +8,7 @@ from penstock.client.calls.call import Call, to_json
 from penstock.client.facts import (
     Activity,
     Consumer,
+    FailingStep,
     Found,
     Holder,
     Inspected,
@@ -35,7 +36,9 @@ def queue_overview() -> Call[list[QueueNow]]:
     return Call(
         "select queue_name, topic_name, ordering, paused_at, waiting, scheduled, claimed, dead, "
         "oldest_waiting_at, oldest_claimed_at, "
-        "extract(epoch from penstock.clock() - oldest_waiting_at)::float "
+        "extract(epoch from penstock.clock() - oldest_waiting_at)::float, "
+        "blocked, delayed, retrying, oldest_blocked_at, "
+        "blocked_by, blocked_by_state, blocked_by_token, blocked_until "
         "from penstock.queue_overview()",
         (),
         many(lambda row: QueueNow(*row)),
@@ -105,6 +108,15 @@ def horizon_holders() -> Call[list[Holder]]:
     )
 
 
+def failing_steps() -> Call[list[FailingStep]]:
+    return Call(
+        "select step, failing_since, failures, error from penstock.maintenance_steps()"
+        " where failing_since is not null",
+        (),
+        many(lambda row: FailingStep(*row)),
+    )
+
+
 def oldest_transaction() -> Call[float | None]:
     """For how many seconds somebody has kept vacuum from cleaning up; None: nobody does."""
     return Call(
@@ -136,7 +148,8 @@ def find_messages(
 ) -> Call[list[Found]]:
     return Call(
         "select place, message_id, message_key, message_correlation_id, message_headers, priority, "
-        "delivery_attempts, published_at, visible_at, token, last_error "
+        "delivery_attempts, published_at, visible_at, token, last_error, "
+        "blocked_by, blocked_by_state, blocked_by_token, blocked_until "
         "from penstock.find_messages(%s, %s, %s, %s::int, %s, %s, %s::text::jsonb)",
         (queue, state, after, limit, key, correlation_id, headers and to_json(headers)),
         many(lambda row: Found(*row)),
@@ -149,7 +162,8 @@ def inspect_message(
     return Call(
         "select state, payload, payload_bytes, headers, key, priority, delivery_attempts, "
         "published_at, visible_at, expires_at, correlation_id, tenant_id, token, claimed_at, "
-        "last_error, history from penstock.inspect_message(%s, %s::bigint, %s::int)",
+        "last_error, history, blocked_by, blocked_by_state, blocked_by_token, blocked_until "
+        "from penstock.inspect_message(%s, %s::bigint, %s::int)",
         (queue, message_id, most_characters),
         maybe(lambda row: Inspected(*row)),
     )

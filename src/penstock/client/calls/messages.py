@@ -24,8 +24,13 @@ _MESSAGE = (
 )
 _BROWSED = (
     "message_id, state, payload, headers, key, priority, delivery_attempts, visible_at, "
-    "published_at, correlation_id, tenant_id"
+    "published_at, correlation_id, tenant_id, "
+    "blocked_by, blocked_by_state, blocked_by_token, blocked_until"
 )
+
+
+class Busy(list[ClaimedMessage]):
+    """No messages, because another claim held the queue: it need not be empty."""
 
 
 def consume(queue: str, token: str, claim_for: timedelta) -> Call[ClaimedMessage | None]:
@@ -43,6 +48,7 @@ def consume_batch(
         f"select {_MESSAGE} from penstock.consume_messages_batch(%s, %s, %s::int, %s::int)",
         (queue, token, whole_seconds("claim_for", claim_for), size),
         many(rows.message),
+        busy=Busy(),
     )
 
 

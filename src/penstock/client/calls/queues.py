@@ -27,7 +27,8 @@ _QUEUE = (
 )
 _STATISTICS = (
     "pending_count, processing_count, completed_count, total_count, scheduled_count, dead_count, "
-    "oldest_pending_at"
+    "oldest_pending_at, waiting_count, blocked_count, delayed_count, retrying_count, "
+    "oldest_waiting_at"
 )
 
 

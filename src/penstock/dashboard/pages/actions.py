@@ -87,7 +87,7 @@ ACTIONS = {
             "purge",
             "Purge",
             "Drop every message of this queue?",
-            "Waiting, scheduled and claimed messages are dropped for good. Dead letters and "
+            "Pending and claimed messages are dropped for good. Dead letters and "
             "history stay, and so do other queues of the topic.",
             lambda queue, _ids: engine.purge_queue(queue),
             is_final=True,

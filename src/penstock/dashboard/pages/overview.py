@@ -53,6 +53,7 @@ def regions(at: Desk, sample: Sample) -> str:
         totals={
             "queues": len(rows),
             "waiting": sum(row.queue.waiting for row in rows),
+            "blocked": sum(row.queue.blocked for row in rows),
             "claimed": sum(row.queue.claimed for row in rows),
             "dead": sum(row.queue.dead for row in rows),
             "came": sum(samples.topic_rate(topic) for topic in sample.topics),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.dashboard.desk import Desk
     from penstock.dashboard.samples import Flow, Sample
 
-STATES = ("waiting", "claimed", "scheduled", "dead")
+STATES = ("waiting", "blocked", "delayed", "retrying", "claimed", "dead")
 PAGE_SIZE = 50
 # The spans that the history can be shown for, and how finely.
 SPANS = {
@@ -129,9 +129,12 @@ def _live_charts(flows: list[tuple[Any, Flow]]) -> list[Chart]:
     times = [at for at, _ in flows]
     return [
         chart(
-            "Waiting messages",
+            "Messages that are due",
             times,
-            [Series("waiting", "c1", [float(flow.waiting) for _, flow in flows])],
+            [
+                Series("waiting", "c1", [float(flow.waiting) for _, flow in flows]),
+                Series("blocked", "c3", [float(flow.blocked) for _, flow in flows]),
+            ],
             label="{:,.0f}".format,
         ),
         chart(

@@ -56,9 +56,9 @@ def archive(
         def write(frame: DataFrame, batch: Batch) -> int:
             return lake.write(prepared(frame), batch.stream, batch.number)
 
-        each_batch(going, asked, write, lag=Lag(going.url, name))
+        each_batch(going, asked, write, lag=Lag(going.url, name, wanted))
         done = _compacted(going, lake, compact_below, keep_hours) if compact else None
-        return _told(going, lake, name, done)
+        return _told(going, lake, name, wanted, done)
 
 
 def prepared(frame: DataFrame) -> DataFrame:
@@ -71,8 +71,10 @@ def _compacted(run: Run, lake: Lake, below: int, keep_hours: int) -> Compaction:
     return lake.compact(below_bytes=below, keep_hours=keep_hours)
 
 
-def _told(run: Run, lake: Lake, group: str, done: Compaction | None) -> Summary:
+def _told(
+    run: Run, lake: Lake, group: str, topics: Sequence[str], done: Compaction | None
+) -> Summary:
     details = {"archive": lake.root, "group": group}
     if done is not None:
         details["compacted"] = f"{done.files_before} files into {done.files_after}"
-    return run.summary(lag=database.reader_lag(run.url, group), **details)
+    return run.summary(lag=database.reader_lag(run.url, group, topics), **details)

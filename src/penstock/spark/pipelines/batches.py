@@ -14,8 +14,9 @@ import uuid
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.spark.offsets import Offset, same
+from penstock.spark.offsets import Offset, members, same
 from penstock.spark.option_names import for_batches
+from penstock.spark.pipelines import source
 from penstock.spark.source import PenstockDataSource
 
 if TYPE_CHECKING:
@@ -96,14 +97,19 @@ def _batches(
 
 
 def _reader(options: Mapping[str, str]) -> PenstockStreamReader:
-    source = PenstockDataSource(dict(options))
-    return source.streamReader(source.schema())
+    found = PenstockDataSource(dict(options))
+    return found.streamReader(found.schema())
 
 
 def _frame(run: Run, options: Mapping[str, str], batch: Batch) -> DataFrame:
-    reader = run.spark.read.format("penstock").options(**for_batches(options))
+    assert batch.end is not None
+    asked = for_batches(options)
+    held = members(batch.end, "queues" if options.get("entity") == "receipts" else "topics")
+    if held is not None:
+        # A batch that is done again holds what it held, whatever this run was asked for.
+        asked = source.without_members(asked) | source.chosen(list(held), options.get("entity"))
     bounds = {"startingOffsets": json.dumps(batch.start), "endingOffsets": json.dumps(batch.end)}
-    return reader.options(**bounds).load()
+    return run.spark.read.format("penstock").options(**asked, **bounds).load()
 
 
 def _read(state: State) -> Batch | None:

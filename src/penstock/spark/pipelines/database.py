@@ -13,7 +13,7 @@ from penstock.client.blocking import run
 from penstock.errors import DatabaseUnavailable, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from penstock.client.calls import Call
 
@@ -62,11 +62,20 @@ def topic_names(url: str) -> set[str]:
     return {each.name for each in ask(url, calls.list_topics())}
 
 
-def reader_lag(url: str, prefix: str) -> int | None:
-    """Messages that a reader, or one for each topic, has not committed; None: no such reader."""
+def reader_lag(url: str, group: str, topics: Collection[str]) -> int | None:
+    """Messages of the topics that a group's readers have not committed; None: no such reader."""
     found = [
         each.lag
         for each in ask(url, calls.list_readers())
-        if each.name == prefix or each.name.startswith(f"{prefix}:")
+        if (each.name == group or each.name.startswith(f"{group}:")) and each.topic in topics
     ]
     return sum(found) if found else None
+
+
+def group_topics(url: str, group: str) -> set[str]:
+    """The topics that a group has readers of."""
+    return {
+        each.topic
+        for each in ask(url, calls.list_readers())
+        if each.name == group or each.name.startswith(f"{group}:")
+    }

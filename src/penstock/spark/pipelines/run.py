@@ -43,6 +43,9 @@ class RunOptions(TypedDict, total=False):
     """How often a run that goes on looks for more."""
     state: str | Path | None
     """The folder with the checkpoint and the ledger.  Default: one per pipeline and arguments."""
+    on_lost_offset: str
+    """What to do when a fail-over or a restore lost what the state stands on: fail (the default),
+    or rewind, which reads again from the newest point that was not lost."""
     watch: Watcher
     """Is told how it is going."""
     spark_log: Path | None
@@ -58,6 +61,7 @@ class Run:
     once: bool
     every: timedelta
     teller: Teller
+    on_lost_offset: str = "fail"
     began: float = field(default_factory=time.monotonic)
 
     def summary(self, *, lag: int | None = None, **details: Any) -> Summary:
@@ -109,7 +113,16 @@ def started(
         session.let_code_travel(spark)
         every = options.get("every", timedelta(seconds=1))
         with told_plainly():
-            yield Run(pipeline, spark, url, memory, options.get("once", True), every, teller)
+            yield Run(
+                pipeline,
+                spark,
+                url,
+                memory,
+                options.get("once", True),
+                every,
+                teller,
+                options.get("on_lost_offset", "fail"),
+            )
 
 
 def _database(url: str | None, closing: ExitStack) -> str:

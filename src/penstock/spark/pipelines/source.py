@@ -8,7 +8,7 @@ from penstock.errors import InvalidSetting, UnknownTopic
 from penstock.spark.pipelines import database
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.spark.pipelines.run import Run
 
@@ -46,7 +46,8 @@ def options(
 
 def reading(run: Run, group: str, start: str, max_rows: int | None) -> dict[str, str]:
     """The options of every stream: of which database and group, from where, in which batches."""
-    found = {"url": run.url, "group": group} | dict([starting(start)])
+    found = {"url": run.url, "group": group, "onLostOffset": run.on_lost_offset}
+    found |= dict([starting(start)])
     return found | ({} if max_rows is None else {"maxOffsetsPerTrigger": str(max_rows)})
 
 
@@ -55,6 +56,17 @@ def subscription(topics: Sequence[str]) -> dict[str, str]:
     if any("," in topic or topic != topic.strip() for topic in topics):
         return {"subscribePattern": "|".join(map(_literally, topics))}
     return {"subscribe": ",".join(topics)}
+
+
+def chosen(names: Sequence[str], entity: str | None) -> dict[str, str]:
+    """The option that names the topics of a batch, or its queues."""
+    return {"queue": ",".join(names)} if entity == "receipts" else subscription(names)
+
+
+def without_members(options: Mapping[str, str]) -> dict[str, str]:
+    """Options without those that name topics or queues."""
+    left_out = ("subscribe", "subscribePattern", "queue")
+    return {name: value for name, value in options.items() if name not in left_out}
 
 
 def _literally(name: str) -> str:

@@ -50,6 +50,13 @@ class State:
         """Where Spark keeps a stream's offsets."""
         return f"{self.location}/checkpoint"
 
+    def has_checkpoint(self) -> bool:
+        """Whether a stream has begun here."""
+        if self.is_remote:
+            store, path = self._elsewhere("checkpoint")
+            return str(store.get_file_info(path).type.name) == "Directory"
+        return Path(self.checkpoint).is_dir()
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep a second run of the same pipeline out; the lock ends with the process."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.summary import Summary
 
 
+_TOPICS = "topics.json"
+
+
 def dedupe(
     topics: str | Sequence[str],
     to_topic: str,
@@ -115,9 +118,26 @@ def _stateful(
     with started(pipeline, options, *reading.topics, to_topic, *marks) as going:
         database.ensure_topic(going.url, to_topic)
         name = reading.group or source.default_group(pipeline, going)
+        _check_topics(going, reading.topics, name)
         frame = reading.frame(going, name)
-        streaming.follow(going, _writer(going, shape(frame), to_topic), lag=Lag(going.url, name))
-        return going.summary(lag=database.reader_lag(going.url, name), to=to_topic)
+        lag = Lag(going.url, name, reading.topics)
+        streaming.follow(going, _writer(going, shape(frame), to_topic), lag=lag)
+        return going.summary(lag=database.reader_lag(going.url, name, reading.topics), to=to_topic)
+
+
+def _check_topics(run: Run, topics: list[str], group: str) -> None:
+    """A state is for its topics: what it remembers is past the time of another one's messages."""
+    noted = run.state.read(_TOPICS)
+    if noted is None and run.state.has_checkpoint():
+        # Of an earlier release, which did not note them.
+        noted = sorted(database.group_topics(run.url, group)) or None
+    if noted is not None and set(noted) != set(topics):
+        raise InvalidSetting(
+            f"the state {run.state.location} is of {', '.join(noted)}, not of {', '.join(topics)}: "
+            "its watermark would drop older messages of another topic. "
+            "Give this run a --state and a --group of its own"
+        )
+    run.state.write(_TOPICS, sorted(topics))
 
 
 def _writer(run: Run, frame: DataFrame, topic: str) -> Any:

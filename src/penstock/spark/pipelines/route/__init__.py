@@ -75,9 +75,9 @@ def route(
         )
         name = group or source.default_group("route", going)
         asked = source.options(going, wanted, group=name, start=start, max_rows=max_rows)
-        each_batch(going, asked, work, lag=Lag(going.url, name))
+        each_batch(going, asked, work, lag=Lag(going.url, name, wanted))
         return going.summary(
-            lag=database.reader_lag(going.url, name),
+            lag=database.reader_lag(going.url, name, wanted),
             sent=work.sent,
             dead_letters=dead if work.dead else None,
         )
