@@ -75,7 +75,11 @@ def test_work_goes_on_at_the_first_chunk_without_a_mark(tmp_path: Path):
 def test_a_state_knows_whether_a_stream_has_begun_here(tmp_path: Path):
     for state in (State(str(tmp_path / "here")), State(f"file://{tmp_path}/there")):
         assert not state.has_checkpoint()
-        (tmp_path / state.location.rpartition("/")[2] / "checkpoint").mkdir(parents=True)
+        offsets = tmp_path / state.location.rpartition("/")[2] / "checkpoint" / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / ".0.crc").touch()
+        assert not state.has_checkpoint(), "it failed before the first batch"
+        (offsets / "0").touch()
         assert state.has_checkpoint()
 
 

@@ -87,6 +87,8 @@ def test_an_interrupted_replay_goes_on_with_the_same_messages(
         with pytest.raises(KeyboardInterrupt):
             shop(replay, log="orders", to_topic="again", rate=1.0)
     shop.publish("orders", [{"n": 99}])
+    # The choice does not need the topic any more.
+    shop.db.execute("select penstock.delete_topic('orders')")
     # Two rows a chunk at one row a second: the rest is quick without the brake.
     shop(replay, log="orders", to_topic="again")
     assert shop.numbers("again") == list(range(12))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.errors import InvalidSetting
+from penstock.errors import InvalidSetting, UnknownTopic
 from penstock.spark.pipelines import aggregate, dedupe
 
 if TYPE_CHECKING:
@@ -26,13 +26,25 @@ def test_duplicates_are_dropped_within_and_between_runs(shop: Shop):
 def test_a_state_is_for_its_topics(shop: Shop):
     shop.publish("in", [{"n": 0}], keys=["a"])
     shop.publish("also", [{"n": 1}], keys=["b"])
-    shop(dedupe, "in", "out", group="once")
+    # A reader whose name begins with that of the group may be of somebody else.
+    shop.publish("other", [])
+    shop.db.execute("select penstock.create_reader('once:other', 'other')")
+    # A run that failed before it read anything leaves the state free.
+    with pytest.raises(UnknownTopic, match="there is no topic inn"):
+        shop(dedupe, "inn", "out", group="once")
+    shop(dedupe, ["in", "also"], "out", group="once")
+    with pytest.raises(InvalidSetting, match="is of also, in, not of in:"):
+        shop(dedupe, "in", "out", group="once")
     (shop.folder / "state-dedupe" / "topics.json").unlink()
-    with pytest.raises(InvalidSetting, match="is of in, not of in, also"):
-        shop(dedupe, ["in", "also"], "out", group="once")
+    with pytest.raises(InvalidSetting, match="is of also, in, not of in:"):
+        shop(dedupe, "in", "out", group="once")
+    # A topic that was deleted can't be named any more: the state is of the other one then.
+    shop.db.execute("select penstock.delete_topic('also')")
+    shop.publish("in", [{"n": 2}, {"n": 3}], keys=["b", "c"])
     shop(dedupe, "in", "out", group="once")
-    with pytest.raises(InvalidSetting, match="is of in, not of also"):
-        shop(dedupe, "also", "out", group="once")
+    assert sorted(each["key"] for each in shop.messages("out")) == ["a", "b", "c"]
+    with pytest.raises(InvalidSetting, match="is of in, not of other:"):
+        shop(dedupe, "other", "out", group="once")
 
 
 def test_windows_are_counted_once(shop: Shop):

@@ -256,6 +256,46 @@ def test_batch_is_done_again_with_the_topics_that_it_had(stream: Stream, db: Any
     assert drain(both, end)[0] == [10]
 
 
+def test_batch_is_done_again_without_topics_that_were_deleted(
+    stream: Stream, db: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    db.execute("select penstock.create_topic('ordinary')")
+    publish(db, "orders", 1)
+    publish(db, "ordinary", 10)
+    asked = {"subscribePattern": "ord.*", "startingOffsets": "earliest", "group": "copy"}
+    first = stream(**asked)
+    start = over_the_wire(first.initialOffset())
+    end = over_the_wire(first.latestOffset(start, ALL))
+    db.execute("select penstock.delete_topic('ordinary')")
+    again = stream(**asked)
+    assert read(again, start, end) == [1]
+    assert "without topics that were deleted: ordinary" in caplog.text
+    publish(db, "orders", 2)
+    assert step(again, end)[0] == [2]
+
+
+def test_first_batch_of_the_release_before_holds_the_topics_of_its_group(
+    stream: Stream, db: Any
+) -> None:
+    publish(db, "orders", 1)
+    publish(db, "parcels", 10)
+    first = stream(**EARLIEST, group="copy")
+    start = over_the_wire(first.initialOffset())
+    end = over_the_wire(first.latestOffset(start, ALL))
+    new = ("topics", "lsn", "timeline")
+    start, end = ({k: v for k, v in each.items() if k not in new} for each in (start, end))
+    db.execute("delete from penstock_data.stream_positions")
+    db.execute("update penstock_data.streams set start_offset = %s", (json.dumps(start),))
+    publish(db, "orders", 2)
+    both = {"subscribe": "orders,parcels", "startingOffsets": "earliest", "group": "copy"}
+    # Spark asks where the stream began before it does the first batch again, and may crash.
+    for _time in range(2):
+        again = stream(**both)
+        assert over_the_wire(again.initialOffset()) == start
+        assert read(again, start, end) == [1]
+    assert drain(again, end)[0] == [10, 2]
+
+
 def test_topic_that_matches_a_pattern_later_gets_a_reader(stream: Stream, db: Any) -> None:
     reader = stream(subscribePattern="ord.*", startingOffsets="earliest", group="copy")
     publish(db, "orders", 1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock import schema
+from penstock.errors import PermissionDenied, UnknownTopic
 from penstock.spark import rare, reading
 from penstock.spark.errors import InvalidOption
 from penstock.spark.offsets import (
@@ -38,6 +39,14 @@ _QUEUES = """
 select id, name, topic_id
 from penstock.readable_queues(%(names)s::text[], %(topic_ids)s::bigint[])
 """
+# A list of topics is missing in offsets of the release before.
+_READERS_BEFORE = """
+select unnest(s.readers) from penstock.list_streams() s
+where s.name = %(group)s and s.entity = 'messages' and not s.current_offset ? 'topics'
+"""
+_TOPICS_OF_READERS = """
+select distinct r.topic_name from penstock.list_readers() r where r.name = any (%(names)s::text[])
+"""
 _OFFSET = """
 select penstock.log_offset(%(beginning)s, %(since)s::timestamptz, %(floors)s::jsonb, %(group)s)
 """
@@ -61,6 +70,8 @@ _SPLIT_RECEIPTS = """
 select after_xid::text::bigint, through_xid::text::bigint from penstock.split_receipts(
     %(queue_ids)s::bigint[], %(start)s::jsonb, %(end)s::jsonb, %(max_rows)s::bigint)
 """
+
+_logger = logging.getLogger("penstock.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +139,53 @@ class Log:
 
     def _topics(self) -> tuple[tuple[int, str], ...]:
         options = self._options
-        names = None if options.pattern else list(options.topics)
-        found = self._database.rows(_TOPICS, {"names": names, "pattern": options.pattern})
+        return self._readable(None if options.pattern else list(options.topics), options.pattern)
+
+    def _readable(
+        self, names: list[str] | None, pattern: str | None = None
+    ) -> tuple[tuple[int, str], ...]:
+        found = self._database.rows(_TOPICS, {"names": names, "pattern": pattern})
         return tuple((number, name) for number, name in found)
+
+    def scope_before(self) -> Scope | None:
+        """The topics of a group that the release before has read last; None: not known.
+
+        That release kept a reader for each topic that it read, and no other.
+        """
+        group = self._options.group
+        if group is None or self._options.entity != "messages":
+            return None
+        try:
+            found = self._database.rows(_READERS_BEFORE, {"group": group})
+            readers = [name for (name,) in found]
+            if not readers:
+                return None
+            found = self._database.rows(_TOPICS_OF_READERS, {"names": readers})
+        except PermissionDenied:
+            # Both lists are for penstock_monitor; a stream may run without that right.
+            return None
+        return Scope(self._readable([name for (name,) in found]))
+
+    def left(self, scope: Scope, at: Offset) -> Scope:
+        """What a batch holds, without topics that were deleted: their messages are gone.
+
+        A topic or queue that is there and may not be read is an error, or it would be skipped.
+        """
+        known = self.safe(plain(at))
+        if self._is_there(scope, known):
+            return scope
+        left = tuple(each for each in scope.topics if self._is_there(Scope((each,)), known))
+        gone = ", ".join(name for number, name in scope.topics if (number, name) not in left)
+        _logger.warning("a batch is read without topics that were deleted: %s", gone)
+        return Scope(left)
+
+    def _is_there(self, scope: Scope, at: Offset) -> bool:
+        try:
+            # Nothing lies between an offset and itself: the ids and the rights are checked.
+            self._split(scope, at, at)
+        except UnknownTopic:
+            return False
+        return True
 
     def _history(self) -> Scope:
         options = self._options
@@ -261,7 +316,7 @@ class Log:
 
 
 def _warn(lost: Offset, safe: Offset) -> None:
-    logging.getLogger("penstock.spark").warning(
+    _logger.warning(
         "the offset %s of timeline %s was lost in a fail-over or a restore: the stream goes back "
         "to snapshot %s; what lies between %s and %s may come twice, none is lost",
         lost.get("lsn"),

@@ -75,7 +75,9 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
         if self._options.group is None:
             assert start is not None, "options.py wants a group for streams from latest"
             return start
-        return self._open(scope, start)
+        # A batch that the release before has begun is ended first, and holds the topics that the
+        # group has readers of.  So others get theirs afterwards, when progress is noted.
+        return self._open(self._log.scope_before() or scope, start)
 
     def _open(self, scope: Scope, start: Offset | None) -> Offset:
         opened: Offset = self._database.value(
@@ -160,11 +162,16 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
     def _plan(self, start: Offset, end: Offset) -> list[reading.Task]:
         # A start by time is part of the offset.
         filters = reading.Filters(tenant=self._options.tenant, key=self._options.key)
-        # A batch that is done again holds what it held, whatever is subscribed to by now.
+        scope = self.held(end) or self._topics()
+        return self._log.tasks(self._schema, scope, (start, end), filters, as_stream=True)
+
+    def held(self, end: Offset) -> Scope | None:
+        """What the batch before an offset holds, as far as it is there; None: not known.
+
+        A batch that is done again holds what it held, whatever is subscribed to by now.
+        """
         scope = Scope.of_offset(end, self._options.entity)
-        return self._log.tasks(
-            self._schema, scope or self._topics(), (start, end), filters, as_stream=True
-        )
+        return self._log.scope_before() if scope is None else self._log.left(scope, end)
 
     def read(self, partition: reading.Task) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return rows.run(self._info, partition, self._schema)

@@ -14,7 +14,7 @@ import uuid
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.spark.offsets import Offset, members, same
+from penstock.spark.offsets import Offset, plain, same
 from penstock.spark.option_names import for_batches
 from penstock.spark.pipelines import source
 from penstock.spark.source import PenstockDataSource
@@ -67,7 +67,7 @@ def each_batch(
     reader = _reader(options)
     try:
         for batch in _batches(run, reader, lag):
-            run.teller.add(work(_frame(run, options, batch), batch))
+            run.teller.add(work(_frame(run, reader, options, batch), batch))
     finally:
         reader.stop()
 
@@ -101,14 +101,22 @@ def _reader(options: Mapping[str, str]) -> PenstockStreamReader:
     return found.streamReader(found.schema())
 
 
-def _frame(run: Run, options: Mapping[str, str], batch: Batch) -> DataFrame:
+def _frame(
+    run: Run, reader: PenstockStreamReader, options: Mapping[str, str], batch: Batch
+) -> DataFrame:
     assert batch.end is not None
-    asked = for_batches(options)
-    held = members(batch.end, "queues" if options.get("entity") == "receipts" else "topics")
-    if held is not None:
-        # A batch that is done again holds what it held, whatever this run was asked for.
-        asked = source.without_members(asked) | source.chosen(list(held), options.get("entity"))
-    bounds = {"startingOffsets": json.dumps(batch.start), "endingOffsets": json.dumps(batch.end)}
+    asked, start, end = for_batches(options), batch.start, batch.end
+    held = reader.held(end)
+    if held is not None and held.queues:
+        # The read picks the queues of the batch by their ids; names may hold commas.
+        asked = source.without_members(asked)
+    elif held is not None and held.topics:
+        names = [name for _number, name in held.topics]
+        asked = source.without_members(asked) | source.subscription(names)
+    elif held is not None:
+        # All that the batch held was deleted: nothing lies between an offset and itself.
+        start = end = plain(end)
+    bounds = {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
     return run.spark.read.format("penstock").options(**asked, **bounds).load()
 
 

@@ -10,14 +10,20 @@ import psycopg
 from penstock import schema
 from penstock.client import calls
 from penstock.client.blocking import run
+from penstock.client.calls import Call
+from penstock.client.rows import column
 from penstock.errors import DatabaseUnavailable, translate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from penstock.client.calls import Call
-
 T = TypeVar("T")
+
+_GROUP_TOPICS = """
+select r.topic_name
+from penstock.list_streams() s join penstock.list_readers() r on r.name = any (s.readers)
+where s.name = %s
+"""
 
 
 @contextmanager
@@ -74,8 +80,4 @@ def reader_lag(url: str, group: str, topics: Collection[str]) -> int | None:
 
 def group_topics(url: str, group: str) -> set[str]:
     """The topics that a group has readers of."""
-    return {
-        each.topic
-        for each in ask(url, calls.list_readers())
-        if each.name == group or each.name.startswith(f"{group}:")
-    }
+    return set(ask(url, Call(_GROUP_TOPICS, (group,), column(str))))

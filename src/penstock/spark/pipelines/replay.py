@@ -70,17 +70,18 @@ def replay(
         chosen = Selection(going, chunk_rows(rate))
         if again:
             _forget(going)
-        if archive is None:
-            found = _from_log(going, source.names(log or ()))
-        else:
-            lake = open_lake(str(archive), format, catalog=catalog, table=table)
-            found = _from_lake(going, lake, topics, since, until)
-        frame = _chosen(
-            found, since=since, until=until, key=key, headers=headers or {}, where=where
-        )
-        if dry_run:
-            return going.summary(**_shown(frame))
-        if chosen.rows is None:
+        # What was chosen is in the state: it is sent even if its topic or archive is gone by now.
+        if dry_run or chosen.rows is None:
+            if archive is None:
+                found = _from_log(going, source.names(log or ()))
+            else:
+                lake = open_lake(str(archive), format, catalog=catalog, table=table)
+                found = _from_lake(going, lake, topics, since, until)
+            frame = _chosen(
+                found, since=since, until=until, key=key, headers=headers or {}, where=where
+            )
+            if dry_run:
+                return going.summary(**_shown(frame))
             going.teller.tell(phase="choosing")
             marked = frame.mapInArrow(origin.marker(), frame.schema)
             chosen.fill_from_frame(marked.select("offset", *_KEPT), "offset")

@@ -58,11 +58,6 @@ def subscription(topics: Sequence[str]) -> dict[str, str]:
     return {"subscribe": ",".join(topics)}
 
 
-def chosen(names: Sequence[str], entity: str | None) -> dict[str, str]:
-    """The option that names the topics of a batch, or its queues."""
-    return {"queue": ",".join(names)} if entity == "receipts" else subscription(names)
-
-
 def without_members(options: Mapping[str, str]) -> dict[str, str]:
     """Options without those that name topics or queues."""
     left_out = ("subscribe", "subscribePattern", "queue")

@@ -51,11 +51,12 @@ class State:
         return f"{self.location}/checkpoint"
 
     def has_checkpoint(self) -> bool:
-        """Whether a stream has begun here."""
+        """Whether a stream has begun here: Spark notes the end of a batch before it reads it."""
         if self.is_remote:
-            store, path = self._elsewhere("checkpoint")
-            return str(store.get_file_info(path).type.name) == "Directory"
-        return Path(self.checkpoint).is_dir()
+            names = self._names_elsewhere("checkpoint/offsets")
+        else:
+            names = [path.name for path in Path(self.checkpoint, "offsets").glob("*")]
+        return any(name.isdigit() for name in names)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -105,6 +106,13 @@ class State:
 
         store, root = fs.FileSystem.from_uri(self.location)
         return store, f"{root}/{name}"
+
+    def _names_elsewhere(self, folder: str) -> list[str]:
+        from pyarrow import fs  # noqa: PLC0415 - few keep their state elsewhere
+
+        store, path = self._elsewhere(folder)
+        found = store.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        return [each.base_name for each in found]
 
     def identity(self) -> str:
         """A name for this state: of a reader, or of the chunks that were written for it."""

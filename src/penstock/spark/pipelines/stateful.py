@@ -116,9 +116,9 @@ def _stateful(
     if to_topic in reading.topics:
         raise InvalidSetting(f"{pipeline} reads {to_topic}: write to another topic")
     with started(pipeline, options, *reading.topics, to_topic, *marks) as going:
-        database.ensure_topic(going.url, to_topic)
         name = reading.group or source.default_group(pipeline, going)
         _check_topics(going, reading.topics, name)
+        database.ensure_topic(going.url, to_topic)
         frame = reading.frame(going, name)
         lag = Lag(going.url, name, reading.topics)
         streaming.follow(going, _writer(going, shape(frame), to_topic), lag=lag)
@@ -127,17 +127,24 @@ def _stateful(
 
 def _check_topics(run: Run, topics: list[str], group: str) -> None:
     """A state is for its topics: what it remembers is past the time of another one's messages."""
-    noted = run.state.read(_TOPICS)
-    if noted is None and run.state.has_checkpoint():
-        # Of an earlier release, which did not note them.
-        noted = sorted(database.group_topics(run.url, group)) or None
-    if noted is not None and set(noted) != set(topics):
+    source.check_topics(run, topics)
+    noted = _noted_topics(run, group) if run.state.has_checkpoint() else []
+    # A topic that was deleted can't be named any more.
+    there = database.topic_names(run.url)
+    noted = [topic for topic in noted if topic in there] or noted
+    if noted and set(noted) != set(topics):
         raise InvalidSetting(
             f"the state {run.state.location} is of {', '.join(noted)}, not of {', '.join(topics)}: "
             "its watermark would drop older messages of another topic. "
             "Give this run a --state and a --group of its own"
         )
     run.state.write(_TOPICS, sorted(topics))
+
+
+def _noted_topics(run: Run, group: str) -> list[str]:
+    noted: list[str] | None = run.state.read(_TOPICS)
+    # An earlier release did not note them.
+    return sorted(database.group_topics(run.url, group)) if noted is None else noted
 
 
 def _writer(run: Run, frame: DataFrame, topic: str) -> Any:
