@@ -66,6 +66,7 @@ begin
     v_position.to_id := penstock_data.last_message_id();
     v_position.next_from_id := v_position.to_id;
     v_position.last_id := coalesce(v_first - 1, v_position.to_id);
+    v_position.given_id := v_position.last_id;      -- nothing has been handed out behind it since
     perform penstock_data.append_reader_position(v_position);
 end
 $$;
@@ -88,8 +89,8 @@ end
 $$;
 
 -- Sequences are not carried by logical replication: put each above all that was drawn from it.  Columns are found in the
--- catalog: those that draw from the sequence, and those named after it (message_id, message_ids); message ids are also in
--- positions, which remember ids whose messages are gone.
+-- catalog: those that draw from the sequence, and those named after it (message_id, message_ids; queue_id for the ids of
+-- queues).  Messages and receipts outlive their topic and queue, and positions remember ids whose messages are gone.
 create or replace function penstock_data.raise_sequences() returns void
 language plpgsql as $$
 declare
@@ -107,7 +108,7 @@ begin
         join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
         where s.relkind = 'S' and s.relnamespace in ('penstock_data'::regnamespace, 'pgqs_data'::regnamespace)
           and (
-            a.attname in (s.relname, s.relname || 's')
+            a.attname in (s.relname, s.relname || 's', regexp_replace(s.relname, 's_id_seq$', '_id'))
             or s.relname = 'message_id' and a.attname in ('first_id', 'last_id', 'to_id', 'next_from_id')
             or exists (         -- an identity column
                 select from pg_depend d

@@ -1,4 +1,5 @@
--- One vocabulary for where a message is: functions that tell more columns than before are created anew.
+-- Functions whose answer has other columns than in an earlier installation.  PostgreSQL does not replace them, so they are
+-- dropped, and created anew below.
 do $$
 declare
     v_function regprocedure;
@@ -13,8 +14,10 @@ begin
             ('penstock.find_messages(text, text, text, int, text, text, jsonb)', 'blocked_by'),
             ('penstock.inspect_message(text, bigint, int)', 'blocked_by'),
             ('penstock_data.count_queue(bigint)', 'waiting'),
-            ('penstock_data.unread_some(bigint, bigint, int)', 'place')) as f(signature, column_name)
-        join pg_proc p on p.oid = to_regprocedure(f.signature) and not f.column_name = any (p.proargnames)
+            ('penstock_data.unread_some(bigint, bigint, int)', 'place'),
+            ('penstock_data.empty_messages(penstock_data.segments, timestamptz)', 'more'),
+            ('penstock_data.short_way(bigint, bigint, text, timestamptz)', 'current')) as f(signature, column_name)
+        join pg_proc p on p.oid = to_regprocedure(f.signature) and not f.column_name = any (coalesce(p.proargnames, '{}'))
     loop
         execute format('drop function %s', v_function);
     end loop;

@@ -32,10 +32,12 @@ class Stream:
         self.at = start or offset(db, beginning=True)
 
     def next(self, **limits: Any) -> Any:
-        named = "".join(f", {name} => {value}" for name, value in limits.items())
+        # Without a name as clients of the first release call it.
+        given = limits if self.name is None else {**limits, "stream_name": self.name}
+        named = "".join(f", {name} => %s" for name in given)
         [(end, _count)] = self.db.execute(
-            f"select * from penstock.next_offset(%s, %s{named}, stream_name => %s)",
-            (self.ids, Jsonb(self.at), self.name),
+            f"select * from penstock.next_offset(%s, %s{named})",
+            (self.ids, Jsonb(self.at), *given.values()),
         ).fetchall()
         return end
 
