@@ -88,7 +88,7 @@ begin
             or penstock_data.given_back_late(v_seen.id, v_position.flagged_from);
     end if;
     if v_care then
-        select * into v_queue from penstock_data.queues q where q.id = v_seen.id;
+        select * into v_queue from penstock_data.queues q where q.name = queue_name;
         v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size, v_full, p_last_id);
         -- Ahead of the log go the priorities that are not below it.
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,

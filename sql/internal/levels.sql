@@ -57,7 +57,11 @@ language plpgsql as $$
 declare
     v_old int[] := p_position.levels;
 begin
-    if v_old is null or exists (
+    -- Each question apart: an expression locks all the tables that it names, whatever it reads.
+    if v_old is null then
+        return p_position;
+    end if;
+    if exists (
         select from penstock_data.claims c where c.queue_id = p_position.queue_id and c.attempts is not null
     ) or exists (select from penstock_data.backlog b where b.queue_id = p_position.queue_id) then
         return p_position;

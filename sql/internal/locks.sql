@@ -125,15 +125,23 @@ $$;
 -- locked a row of the table.
 create or replace function penstock_data.claim_lock_holders(p_age interval)
 returns table (queue_name text, pid int)
-language sql stable as $$
+language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    if pg_is_in_recovery() then
+        return;         -- nothing is claimed on a standby, and it has no unlogged tables
+    end if;
+    return query
     select distinct q.name, k.pid
     from penstock_data.claim_locks l
     join penstock_data.queues q on q.id = l.queue_id
     join pg_locks k on k.locktype = 'relation' and k.relation = 'penstock_data.claim_locks'::regclass and k.mode = 'RowShareLock' and k.granted
+        and k.database = (select d.oid from pg_database d where d.datname = current_database())
     join pg_locks x on x.pid = k.pid and x.locktype = 'transactionid' and x.mode = 'ExclusiveLock' and x.granted
     where l.xmax <> '0' and k.pid <> pg_backend_pid() and pg_xact_status(penstock_data.full_xid(l.xmax)) = 'in progress'
       and (x.transactionid = l.xmax
            or penstock_data.full_xid(x.transactionid) < penstock_data.full_xid(l.xmax) and not exists (
                select from pg_locks o where o.locktype = 'transactionid' and o.transactionid = l.xmax and o.mode = 'ExclusiveLock' and o.granted))
-      and exists (select from pg_stat_get_activity(k.pid) a where a.xact_start < clock_timestamp() - p_age)
+      and exists (select from pg_stat_get_activity(k.pid) a where a.xact_start < clock_timestamp() - p_age);
+end
 $$;

@@ -41,8 +41,8 @@ language sql immutable as $$
         array(select distinct r from unnest(p_roles || p_role) r where r is not null order by r) end
 $$;
 
--- Note which role a name stands for, before something is granted to it.  When the name stood for another role before,
--- which is gone, nothing that was granted to that role passes on.
+-- Note which role a name stands for, before something is granted to it.  When it is not known that the name stood for this
+-- very role before, nothing that was granted to the name passes on: that role is gone.
 -- Errors: PS005 no such role.
 create or replace function penstock_data.note_grantee(p_role name) returns void
 language plpgsql as $$
@@ -54,7 +54,7 @@ begin
     elsif v_id is null then
         perform penstock_data.fail('PS005', format('role %s does not exist', coalesce(quote_ident(p_role), 'null')));
     end if;
-    if exists (select from penstock_data.grantees g where g.role_name = p_role and g.role_id <> v_id) then
+    if not exists (select from penstock_data.grantees g where g.role_name = p_role and g.role_id = v_id) then
         update penstock_data.queues q set consumers = array_remove(q.consumers, p_role) where p_role = any (q.consumers);
         update penstock_data.topics t set publishers = array_remove(t.publishers, p_role) where p_role = any (t.publishers);
         update penstock_data.readers r set consumers = array_remove(r.consumers, p_role) where p_role = any (r.consumers);
@@ -83,5 +83,6 @@ begin
     loop
         execute format('revoke all on %s from %I', p_table, v_role);
     end loop;
+    execute format('revoke all on %s from public', p_table);
 end
 $$;

@@ -340,7 +340,9 @@ declare
 begin
     affected := 0;
     update penstock_data.segments s
-    set leaving = array(select l.virtualtransaction from pg_locks l where l.locktype = 'virtualxid' and l.granted)
+    set leaving = array(
+        select l.virtualtransaction from pg_locks l join pg_stat_activity a on a.pid = l.pid
+        where l.locktype = 'virtualxid' and l.granted and a.datname = current_database())
     from penstock_data.surplus_segments() f
     where s.kind = f.kind and s.number = f.number and s.leaving is null and s.freed_by is distinct from pg_current_xact_id();
     more := found;

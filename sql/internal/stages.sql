@@ -27,7 +27,9 @@ begin
             execute format('grant insert on %s to %I', penstock_data.stage_table(v_stage.id), v_stage.writer);
         end if;
     end if;
-    if v_stage.writer <> penstock_data.caller() and not penstock_data.is_permitted(array[v_stage.writer]) then
+    if v_stage.writer <> penstock_data.caller() and not penstock_data.is_permitted(array[v_stage.writer])
+       and not exists (
+           select from pg_roles r where r.rolname = v_stage.writer and pg_has_role(penstock_data.caller(), r.oid, 'member')) then
         perform penstock_data.fail('PS009', format('write %L belongs to role %I', p_write_id, v_stage.writer));
     end if;
     return v_stage;

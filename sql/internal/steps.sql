@@ -101,7 +101,11 @@ begin
     begin
         perform set_config('lock_timeout', '50ms', true);
         select d.* into v_done from penstock_data.run_step(p_step, v_now, v_state.reached) d;
-    exception when others then
+    exception when others or query_canceled then
+        -- statement_timeout ends a step as an error of its own; a caller who cancels wants all of it to end.
+        if sqlstate = '57014' and current_setting('statement_timeout') = '0' then
+            raise;
+        end if;
         select v_state.reached as p_reached, 0::bigint as affected, false as more, sqlstate as code, sqlerrm as error into v_done;
     end;
     perform set_config('lock_timeout', v_before, true);

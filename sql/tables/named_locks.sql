@@ -1,4 +1,5 @@
--- Locks on names that have no row of their own: a write, the senders of an SQS FIFO queue, the settings of an SQS queue.
+-- Locks on names that have no row of their own: a write, the settings of an SQS queue, the
+-- senders of a FIFO queue that SQS did not create.
 -- A name locks the row of its hash (penstock_data.lock_name), so two names may wait for each other without need.
 create table if not exists penstock_data.named_locks (
     slot  int primary key

@@ -236,7 +236,7 @@ def test_stragglers_are_moved_in_pieces_that_no_claim_waits_for(
     message = publish(db)
     keeper = connect(autocommit=False)
     assert step(keeper, "segments emptied") == (0, True)
-    assert claim(db, name="a") == [message]
+    assert claim(db, name="a")[-1] == message
     assert claim(db, name="b") == [message]
     keeper.commit()
     assert value(db, "select count(*) from penstock_data.messages_0") == 10_000
@@ -298,7 +298,7 @@ def relation_locks(session: Session, name: str) -> int:
     return count
 
 
-def most_locks(connect: Connect) -> int:
+def most_locks(db: Session, connect: Connect) -> int:
     """Of a claim of any kind, by a session that has made its plans."""
     found = []
     for name in QUEUES:
@@ -306,16 +306,19 @@ def most_locks(connect: Connect) -> int:
         call(session, "get_next_visible_time", name)  # the first call looks at the log's origin
         session.commit()
         found += [relation_locks(session, name) for _ in range(8)][1:]
+        publish(db, priority=1)
+        clock.advance(db, 60)  # a claim looks at everything again
+        found += [relation_locks(session, name) for _ in range(8)][1:]
         session.close()
     return max(found)
 
 
-def test_claims_take_few_locks_after_a_backlog_of_300_segments_was_drained(
+def test_claims_take_few_locks_after_a_backlog_of_100_segments_was_drained(
     db: Session, connect: Connect
 ) -> None:
     for name, kind in QUEUES.items():
         create(db, kind, name)
-    last = {"messages": 300, "receipts": 30}
+    last = {"messages": 100, "receipts": 30}
     for kind, number in last.items():
         db.execute(
             "select penstock_data.add_segment(%s) from generate_series(4, %s)", (kind, number)
@@ -326,26 +329,26 @@ def test_claims_take_few_locks_after_a_backlog_of_300_segments_was_drained(
             " closed_at = case when number < %s then clock_timestamp() end where kind = %s",
             (number, kind),
         )
-    db.execute("update penstock_data.settings set message_segment = 300, receipt_segment = 30")
+    db.execute("update penstock_data.settings set message_segment = 100, receipt_segment = 30")
     db.execute(
         "insert into penstock_data.messages (topic_id, segment, payload, headers)"
         """ select t.id, n, '{}', '{"for": "me"}' from penstock_data.topics t,"""
-        " generate_series(1, 300) n"
+        " generate_series(1, 100) n"
     )
     session = connect(autocommit=False)
-    assert relation_locks(session, "a") > 500
+    assert relation_locks(session, "a") > 200
     for name in QUEUES:
         while ids := claim(db, name=name):
             assert ack(db, ids, name=name) == ids
     clock.advance(db, 8 * 86_400)
     done = maintain(db)
-    assert done["segments emptied"] >= 328
+    assert done["segments emptied"] >= 128
     maintain(db)
     counts = "select count(*) from penstock_data.segments group by kind order by kind"
     assert values(db, counts) == [5, 4]
-    assert most_locks(connect) <= LOCKS
+    assert most_locks(db, connect) <= LOCKS
     message = publish(db)
-    assert claim(db, name="a") == [message]
+    assert claim(db, name="a")[-1] == message
 
 
 def test_claims_take_few_locks_while_a_long_backlog_waits(db: Session, connect: Connect) -> None:
@@ -361,8 +364,8 @@ def test_claims_take_few_locks_while_a_long_backlog_waits(db: Session, connect: 
     count = "select count(*) from penstock_data.segments where kind = %s and opened_at is not null"
     assert value(db, count, "messages") == 4
     assert value(db, count, "receipts") == 3
-    assert most_locks(connect) <= LOCKS
-    assert claim(db, name="a") == published
+    assert most_locks(db, connect) <= LOCKS
+    assert sorted(claim(db, name="a"))[: len(published)] == published
 
 
 def test_a_free_segment_stays_until_no_transaction_can_take_it_for_the_current_one(

@@ -158,13 +158,15 @@ def steal_by_autovacuum(server: private.Server) -> None:
         assert [row.payload for row in mq.consume("secrets")] == [{"secret": 1}]
 
 
+@pytest.mark.parametrize("whom", ["a role", "public"])
 def test_default_privileges_open_nothing(
-    mq: Caller, make_role: Callable[..., str], empty_database: Any
+    mq: Caller, make_role: Callable[..., str], empty_database: Any, whom: str
 ) -> None:
     role = make_role()
+    to = role if whom == "a role" else "public"
     with psycopg.connect(empty_database.dsn, autocommit=True) as db:
         for things in ("tables", "sequences", "functions", "schemas"):
-            db.execute(f"alter default privileges grant all on {things} to {role}".encode())
+            db.execute(f"alter default privileges grant all on {things} to {to}".encode())
         schema.install(db)
         shop = Caller(db)
         shop("create_queue", "q", "t")
@@ -217,6 +219,22 @@ def test_a_role_created_again_under_its_name_gets_nothing_that_the_former_had(
         heir.rows("read_window", "r", 10)
 
     mq("grant_queue", "q", name)
+    heir.consume("q")
+    with refused("PS009"):
+        heir.consume("other")
+
+
+def test_a_name_whose_role_is_not_known_passes_nothing_on(
+    mq: Caller, make_role: Callable[..., str], connect: Connect
+) -> None:
+    """As after an upgrade or a restore, when a role with grants did not exist any more."""
+    name = make_role("penstock_consumer")
+    for queue in ("q", "other"):
+        mq("create_queue", queue, "t")
+    mq("grant_queue", "other", name)
+    mq.db.execute("delete from penstock_data.grantees")
+    mq("grant_queue", "q", name)
+    heir = Caller(connect(user=name))
     heir.consume("q")
     with refused("PS009"):
         heir.consume("other")

@@ -168,6 +168,7 @@ def test_standby_refuses_to_take_positions_and_still_counts(database: Database, 
             there.publish("t", 3)
         assert len(there.rows("browse_messages", "q")) == 2
         assert len(there.rows("list_queues")) == 2
+        assert {row.name for row in there.rows("health")} >= {"cluster", "claim locks"}
 
 
 def test_error_leaves_the_session_usable(mq: Caller, connect: Connect) -> None:

@@ -99,6 +99,45 @@ def test_the_procedure_tells_a_failure_and_goes_on(mq: Caller) -> None:
     assert warnings == [said]
 
 
+@pytest.mark.parametrize("way", ["steps", "procedure"])
+def test_a_step_that_takes_too_long_stops_no_other(mq: Caller, connect: Connect, way: str) -> None:
+    mq.publish_many("t", [1, 2], dedupe_keys=["a", "b"])
+    mq.consume("q", vt=5)
+    mq.db.execute(
+        """
+        create function public.dawdle() returns trigger language plpgsql as
+        $$ begin perform pg_sleep(60); return old; end $$;
+        create trigger slowness before delete on penstock_data.dedupe_keys
+        for each row execute function public.dawdle()
+        """
+    )
+    advance(mq.db, seconds=600)
+    # Long enough for every other step on a busy machine: the whole run, or each step.
+    housekeeper = connect(statement_timeout="5s")
+    if way == "procedure":
+        housekeeper.execute("call penstock.run_maintenance()")
+    else:
+        for name in steps(mq):
+            housekeeper.execute("select * from penstock.maintain_step(%s)", (name,))
+    failing = [row.step for row in mq.rows("maintenance_steps") if row.failing_since is not None]
+    assert failing == ["dedupe keys forgotten"]
+    assert mq.statistics("q").waiting_count == 2
+
+
+def test_a_caller_who_cancels_ends_the_whole_run(mq: Caller, connect: Connect) -> None:
+    mq.publish("t", 1, dedupe_key="a")
+    fail_on(mq, "dedupe_keys", "delete")
+    mq.db.execute(
+        """
+        create or replace function public.refuse() returns trigger language plpgsql as
+        $$ begin perform pg_cancel_backend(pg_backend_pid()), pg_sleep(60); return old; end $$
+        """
+    )
+    advance(mq.db, seconds=600)
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        connect().execute("call penstock.run_maintenance()")
+
+
 def test_the_procedure_is_for_consumers_and_needs_no_more_rights(
     mq: Caller, connect: Connect
 ) -> None:

@@ -230,6 +230,8 @@ def test_stage_belongs_to_who_opened_it(db: Session, connect: Connect) -> None:
             connect(role="second_writer").execute(
                 "select * from penstock.open_part(%s, 0)", (WRITE,)
             )
+        db.execute("grant first_writer to second_writer")
+        connect(role="second_writer").execute("select * from penstock.open_part(%s, 0)", (WRITE,))
     finally:
         db.execute("drop owned by first_writer")
         db.execute("drop role first_writer, second_writer")

@@ -472,3 +472,24 @@ def test_a_new_group_does_not_wait_for_ever_behind_busy_ones(q: Sqs) -> None:
         delete(q, message)
 
     assert "new" in found
+
+
+def test_senders_of_one_queue_never_wait_for_those_of_another(q: Sqs, connect: Connect) -> None:
+    """Many queues share the rows that stand for names; senders lock the queue's own row."""
+    names = [
+        name
+        for (name,) in q.db.execute(
+            """
+            select unnest((array_agg(n.name))[1:2])
+            from (select 'c' || n || '.fifo' as name from generate_series(1, 300) n) n
+            group by hashtextextended('senders ' || n.name, 0) & 4095
+            having count(*) > 1 limit 2
+            """
+        )
+    ][:2]
+    for name in names:
+        q.create(name)
+    holder = Sqs(connect(autocommit=False))
+    holder.post("a", "1", queue=names[0])
+    Sqs(connect(lock_timeout="5s")).post("a", "1", queue=names[1])
+    holder.db.rollback()

@@ -78,6 +78,18 @@ begin
 end
 $$;
 
+-- One sender of a FIFO queue at a time, so that its sequence numbers grow in the order of commits.
+-- Locks: the row of the queue until the transaction ends; a queue that SQS did not create may have none, then its name.
+create or replace function pgqs_data.lock_senders(p_queue pgqs_data.queue) returns void
+language plpgsql as $$
+begin
+    perform from pgqs_data.queues s where s.queue_id = p_queue.id for no key update;
+    if not found then
+        perform penstock_data.lock_name('senders', p_queue.engine_name);
+    end if;
+end
+$$;
+
 -- One change of a queue's settings at a time.  Locks: a lock of the queue's name until the transaction ends.
 create or replace function pgqs_data.lock_settings(p_engine_name text) returns void
 language sql as $$

@@ -51,7 +51,7 @@ language plpgsql as $$
 begin
     if p_queue.fifo and p_queue.topic_name = p_queue.engine_name then
         -- By way of the log, so that the lock of another queue need not be had.
-        perform penstock_data.lock_name('senders', p_queue.engine_name);
+        perform pgqs_data.lock_senders(p_queue);
         perform count(*) from penstock.publish_messages(p_queue.topic_name, array(select m.payload from unnest(p_messages) m),
             headers => p_headers, keys => array(select m.key from unnest(p_messages) m));
     else

@@ -147,7 +147,7 @@ declare
     v_ids     bigint[];
 begin
     if p_queue.fifo then
-        perform penstock_data.lock_name('senders', p_queue.engine_name);
+        perform pgqs_data.lock_senders(p_queue);
     end if;
     select
         count(*)::int as count, array_agg(g.entry order by g.place) as entries, array_agg(g.place order by g.place) as places,
