@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import psutil
 
 if TYPE_CHECKING:
     import subprocess
+
+_END_SECONDS = 20
 
 
 def kill_family(process: subprocess.Popen[bytes]) -> None:
@@ -27,4 +30,14 @@ def kill_family(process: subprocess.Popen[bytes]) -> None:
         with suppress(psutil.NoSuchProcess):
             each.kill()
     process.wait()
-    psutil.wait_procs(descendants, timeout=20)
+    deadline = time.monotonic() + _END_SECONDS
+    while any(map(_runs, descendants)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """One that has ended and that no parent has waited for yet does not count."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Session = psycopg.Connection[Any]
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 # Every way to read a topic's log.  A filtered queue is standard, but not straight from the log.
 QUEUES = {

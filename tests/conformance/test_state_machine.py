@@ -29,7 +29,7 @@ _COMMON: dict[str, Any] = {
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.generate, *([Phase.shrink] if "PENSTOCK_NO_SHRINK" not in os.environ else [])],
 }
-BOUNDED = settings(max_examples=30, stateful_step_count=50, derandomize=True, **_COMMON)
+BOUNDED = settings(max_examples=20, stateful_step_count=50, derandomize=True, **_COMMON)
 LONG = settings(
     max_examples=int(os.environ.get("PENSTOCK_EXAMPLES", "500")),
     stateful_step_count=60,

@@ -245,12 +245,12 @@ def bury(mq: Caller, queue: str = "q") -> None:
 
 
 @pytest.mark.parametrize("kind", QUEUES)
-@pytest.mark.parametrize("retention", [None, "30 seconds"])
+@pytest.mark.parametrize("retention", [None, "300 seconds"])
 def test_a_requeued_dead_letter_has_its_time_anew(
     mq: Caller, kind: str, retention: str | None
 ) -> None:
     create(mq, kind, **({"retention": retention} if retention else {}))
-    expires_at = None if retention else mq.at(seconds=90)
+    expires_at = None if retention else mq.at(seconds=900)
     message = mq.publish("t", {"n": 1}, key="k", expires_at=expires_at)
     before = mq.value("select published_at from penstock.browse_topic('t')")
     bury(mq)
@@ -265,10 +265,10 @@ def test_a_requeued_dead_letter_has_its_time_anew(
         assert (row.message_id, row.published_at) == (message, before)
         assert mq("release_message", "q", message, "me")
         assert lapse(mq) == 0
-    advance(mq.db, seconds=29 if retention else 88)
+    advance(mq.db, seconds=250 if retention else 850)
     assert [row.message_id for row in mq.consume("q")] == [message]
     assert mq("release_message", "q", message, "me")
-    advance(mq.db, seconds=3)
+    advance(mq.db, seconds=100)
     assert mq.consume("q") == []
     assert mq.state("q", message) == "done"
     assert has_lapsed(mq)
