@@ -25,6 +25,8 @@ class Case:
     #: Bytes of JSON in a message, and how many keys the messages of a queue in order have.
     payload: int = PAYLOAD_BYTES
     keys: int = 0
+    #: Connections that do the same at once.
+    clients: int = 1
     #: Messages that wait behind those that are claimed.
     backlog: int = 0
     #: Where the case stands on the axis of a curve.

@@ -39,6 +39,10 @@ class Sizes:
     jobs: int = 50_000
     worker_seconds: float = 15.0
     wake_ups: int = 100
+    #: Clients of one queue: seconds that count, seconds before them, and claims in the backlog.
+    client_seconds: int = 5
+    client_warm_up: int = 3
+    client_backlog: int = 40_000
     #: Messages on an idle queue, and the seconds of idleness before each.
     wakeups: int = 300
     wakeup_pause: float = 0.1
@@ -68,6 +72,9 @@ QUICK = Sizes(
     jobs=2_000,
     worker_seconds=6.0,
     wake_ups=10,
+    client_seconds=1,
+    client_warm_up=1,
+    client_backlog=10_000,
     wakeups=20,
 )
 

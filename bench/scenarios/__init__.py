@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from bench.scenarios.claim_ack import ClaimAck
+from bench.scenarios.clients import Clients
 from bench.scenarios.curves import CURVES
 from bench.scenarios.drain import Drain
 from bench.scenarios.fan_out import FanOutClaim, FanOutPublish
@@ -14,6 +15,7 @@ from bench.scenarios.open_writer import OpenWriter
 from bench.scenarios.paced import Paced
 from bench.scenarios.payload_size import PayloadSize
 from bench.scenarios.publish import Publish
+from bench.scenarios.trickle import Trickle
 from bench.scenarios.wakeup import Wakeup
 from bench.scenarios.worker import WholeWorker
 
@@ -38,6 +40,8 @@ class Scenario(Protocol):
 _ALL: tuple[Scenario, ...] = (
     Publish(),
     ClaimAck(),
+    Trickle(),
+    Clients(),
     FanOutPublish(),
     FanOutClaim(),
     Drain(),

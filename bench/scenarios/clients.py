@@ -1,0 +1,101 @@
+"""One queue and more and more clients: claim and ack, in ones and tens; and many publishers."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from bench import pgbench
+from bench.measure import Probe, Stopwatch
+from bench.model import Case, Result
+from bench.peers.scripts import SCRIPTS
+from bench.peers.sessions import OPTIONS
+from bench.trials import described
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.arena import Arena, Lane
+    from bench.model import Sample
+
+CLIENTS = (1, 4, 16, 64)
+PUBLISHERS = 64
+#: A client claims and acks on one connection, and every commit waits for the disk.
+DURABLE = f"{OPTIONS} -c synchronous_commit=on"
+
+
+class RanDry(Exception):
+    """The backlog ended before the time did."""
+
+
+@dataclass(frozen=True)
+class Clients:
+    name: ClassVar[str] = "clients"
+    title: ClassVar[str] = "One queue, more and more clients"
+    claims: ClassVar[bool] = False
+    cases: ClassVar[tuple[Case, ...]] = (
+        *(Case(f"{count} clients, batch {batch}", batch=batch, clients=count)
+          for batch in (1, 10) for count in CLIENTS),
+        Case(f"{PUBLISHERS} publishers", clients=PUBLISHERS, claims=False),
+    )  # fmt: skip
+
+    def run(self, arena: Arena) -> list[Result]:
+        able = replace(arena, contestants=[c for c in arena.contestants if c.name in SCRIPTS])
+        results: list[Result] = []
+        for case in self.cases:
+            results += self._case(case, able)
+            arena.meter.advance(1 / len(self.cases))
+        return results
+
+    def _case(self, case: Case, arena: Arena) -> Iterator[Result]:
+        """The contestants take turns, so that a busy moment of the machine hits all of them."""
+        samples: dict[str, list[Sample]] = {c.name: [] for c in arena.contestants}
+        failed: dict[str, str] = {}
+        with ExitStack() as stack:
+            lanes = [stack.enter_context(arena.lane(c, case)) for c in arena.contestants]
+            for number in range(1, arena.sizes.repeats + 1):
+                for lane in lanes:
+                    name = lane.contestant.name
+                    arena.meter.say(f"{name}, {case.label}, round {number}")
+                    try:
+                        samples[name].append(_round(lane, arena))
+                    except Exception as error:  # noqa: BLE001 - must not end the others' run
+                        failed[name] = described(error)
+        for name, found in samples.items():
+            yield Result(self.name, case, name, tuple(found), failed=failed.get(name))
+
+
+def _round(lane: Lane, arena: Arena) -> Sample:
+    case, sizes, scripts = lane.case, arena.sizes, SCRIPTS[lane.contestant.name]
+    backlog = sizes.client_backlog * case.batch if case.claims else 0
+    lane.preload(backlog, sizes)
+    lane.vacuum()
+    script = scripts.claim(case.batch) if case.claims else scripts.publish_one
+    load = pgbench.Load(script, case.clients, sizes.client_seconds, sizes.client_warm_up)
+    probe = Probe(arena.server, {})
+    acked = _acked(lane, arena)
+    before = probe.read()
+    pace = pgbench.run(lane.dsn, load, options=DURABLE)
+    sample = probe.since(before, 1, Stopwatch())
+    probe.close()
+    if case.claims and _acked(lane, arena) - acked >= backlog:
+        raise RanDry(f"all {backlog:,} messages were done before the time was up")
+    done = round(pace.per_second * case.batch * sizes.client_seconds)
+    share = sizes.client_seconds / (sizes.client_seconds + sizes.client_warm_up)
+    return replace(
+        sample,
+        messages=max(1, done),
+        seconds=float(sizes.client_seconds),
+        cpu_ns={"server": round(sample.server_cpu_ns * share)},
+        server_cpu_ns=round(sample.server_cpu_ns * share),
+        wal_bytes=round(sample.wal_bytes * share),
+        latencies=(pace.milliseconds / 1000,),
+    )
+
+
+def _acked(lane: Lane, arena: Arena) -> int:
+    with arena.server.admin(lane.database) as connection:
+        row = connection.execute(SCRIPTS[lane.contestant.name].acked.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
