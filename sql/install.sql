@@ -38,7 +38,7 @@ begin;
 \ir migrations/paused_queues.sql
 \ir migrations/grantees.sql
 \ir migrations/maintenance_steps.sql
-\ir migrations/message_states.sql
+\ir migrations/changed_answers.sql
 \ir migrations/expiries.sql
 \ir migrations/stream_marks.sql
 
@@ -119,6 +119,7 @@ begin;
 \ir functions/message/consume_messages_batch.sql
 \ir functions/message/consume_message.sql
 \ir functions/message/ack.sql
+\ir functions/message/ack_and_consume.sql
 \ir functions/message/nack.sql
 \ir functions/message/release.sql
 \ir functions/message/suspect_messages.sql

@@ -64,7 +64,7 @@ declare
         "penstock_publisher": ["publish_message", "publish_messages", "create_stage", "publish_stage",
             "open_part", "publish_part", "commit_write", "abort_write", "is_written", "check_publishing",
             "import_progress", "note_import"],
-        "penstock_consumer": ["consume_message", "consume_messages_batch", "ack_message", "ack_messages", "nack_message",
+        "penstock_consumer": ["consume_message", "consume_messages_batch", "ack_message", "ack_messages", "ack_and_consume", "ack_and_consume_batch", "nack_message",
             "nack_messages", "fail_messages", "bury_message", "release_message", "release_messages", "extend_message_vt",
             "batch_extend_message_vt", "extend_queue_keep_alive", "get_next_visible_time", "message_state", "browse_messages",
             "find_messages", "inspect_message", "suspect_messages", "start_waiting", "queue_channel", "read_window", "commit_window", "maintain", "maintain_step", "maintenance_steps", "run_maintenance", "readable_topics", "readable_queues",

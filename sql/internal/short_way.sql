@@ -1,24 +1,29 @@
 -- What the short way of a claim asks.  Plain SQL, stable and without settings of its own, so that the planner puts it into
 -- the calling statement.
 
--- The window to read, and whether nothing wants care: then the queue is plain.  A window that is opened here ends before
--- the oldest open transaction: so it leaves no late ones to the next window.
+-- The window to read, and whether nothing wants care: then the queue is plain.
+-- A window without gaps (no transaction below its end was open when it was opened) is moved on: it ends before the oldest
+-- transaction that is open now.  So it has no gaps either, it leaves no late ones to the next window, and a queue that is
+-- nearly empty needs no new window for each message.
+-- Its beginning moves on as well, to the transaction read last: the log is kept from there.
+-- current: the window holds all that can be claimed here; a batch that it does not fill uses it up.
 create or replace function penstock_data.short_way(p_queue_id bigint, p_topic_id bigint, p_token text, p_now timestamptz)
 returns table (
-    seq bigint, flagged_from pg_snapshot, full_scan_at timestamptz, attend_at timestamptz, fresh boolean,
+    seq bigint, flagged_from pg_snapshot, full_scan_at timestamptz, attend_at timestamptz, current boolean,
     window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean
 )
 language sql stable as $$
     select
-        p.seq, p.flagged_from, p.full_scan_at, p.attend_at, p.last_xid is null,
-        case when p.last_xid is null then p.window_to else p.window_from end,
-        case when p.last_xid is null
-            then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))::pg_snapshot else p.window_to end,
+        p.seq, p.flagged_from, p.full_scan_at, p.attend_at, w.gapless,
+        case when p.last_xid is null then p.window_to
+            when w.gapless and p.last_xid >= pg_snapshot_xmax(p.window_from) then format('%1$s:%1$s:', p.last_xid)::pg_snapshot
+            else p.window_from end,
+        case when w.gapless then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))::pg_snapshot else p.window_to end,
         case when p.last_xid is null then pg_snapshot_xmax(p.window_to) else p.last_xid end,
         coalesce(p.last_id, 0),
-        p.attend_at > p_now and p.levels is null and p.level_floors is null and p.flagged_to is null
-        and case when p.last_xid is null then pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to)
-            else p.last_xid >= pg_snapshot_xmax(p.window_from) end
+        -- A queue that was made fair after the calling statement had looked at it has a turn.
+        p.attend_at > p_now and p.turn is null and p.levels is null and p.level_floors is null and p.flagged_to is null
+        and case when p.last_xid is null then w.gapless else p.last_xid >= pg_snapshot_xmax(p.window_from) end
         and not exists (
             select from penstock_data.flags f where f.topic_id = p_topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
         and not exists (
@@ -30,5 +35,7 @@ language sql stable as $$
             order by d.xid limit 1) is null
         and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
             else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end
-    from penstock_data.positions p where p.queue_id = p_queue_id order by p.seq desc limit 1
+    from penstock_data.positions p
+    cross join lateral (select pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to) as gapless) w
+    where p.queue_id = p_queue_id order by p.seq desc limit 1
 $$;

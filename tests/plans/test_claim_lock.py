@@ -22,7 +22,14 @@ def test_the_last_id_is_read_before_the_lock_assigns_a_transaction_id(
     statement = re.search(r"select q\.id, q\.topic_id.*?skip locked", found[0], re.DOTALL)
     assert statement is not None
     text = re.sub(r"into v_queue", "", statement[0])
-    text = text.replace("vt_seconds", "30").replace("queue_name", "'q'")
+    variables = {
+        "vt_seconds": "30",
+        "queue_name": "'q'",
+        "v_waited": "false",
+        "v_queue.last_id": "null",
+    }
+    for name, stands_for in variables.items():
+        text = text.replace(name, stands_for)
     plan = [row[0] for row in db.execute(f"explain (verbose, costs off) {text}".encode())]
     assert plan[0] == "LockRows"
     below = [line for line in plan[2:] if "Output:" in line]

@@ -39,6 +39,8 @@ CONSUMER = {
     "consume_messages_batch",
     "ack_message",
     "ack_messages",
+    "ack_and_consume",
+    "ack_and_consume_batch",
     "nack_message",
     "nack_messages",
     "fail_messages",

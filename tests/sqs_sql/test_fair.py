@@ -135,3 +135,17 @@ def test_a_queue_of_the_engine_with_a_filter_can_become_fair(q: Sqs) -> None:
     q.send("few", "grouped", MessageGroupId="g")
 
     assert q.bodies("few") == ["yes"]
+
+
+def test_a_claim_that_looked_before_the_queue_became_fair_takes_the_long_way(q: Sqs) -> None:
+    """A claim reads the queue and takes its lock in one statement, so the row may be older."""
+    plain = """
+        select s.plain from penstock_data.queues q,
+            penstock_data.short_way(q.id, q.topic_id, 'me', clock_timestamp()) s
+    """
+    q.send("q", "1")
+    assert q.bodies("q", 1) == ["1"]
+    assert q.db.execute(plain).fetchall() == [(True,)]
+    q.send("q", "2", MessageGroupId="a")
+    assert ordering(q) == "fair"
+    assert q.db.execute(plain).fetchall() == [(False,)]

@@ -17,61 +17,65 @@ as $$
 declare
     v_queue    penstock_data.locked_queue;
     v_position record;
+    v_waited   boolean := false;
     v_xid      xid8;
     v_alive    boolean;
 begin
-    if (current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
-        and pg_current_xact_id_if_assigned() is null
-        and vt_seconds between 0 and 604800 and octet_length(consumer_token) between 1 and 1024
-       ) is true then
-        -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
-        -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
-        -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
-        -- consume_messages_batch has the same statement: the planner puts no function that locks rows into a statement, and a
-        -- call of its own would cost more than the lock.
-        select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
-            clock_timestamp() + s.clock_shift, clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second',
-            case when not q.direct then penstock_data.last_message_id() end
-        into v_queue
-        from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
-        where q.name = queue_name and s.single
-        for update of l skip locked;
-        if v_queue.direct then
-            select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
-            if v_position.plain then
-                select m.id, m.payload, m.headers, m.key, 0, 1, v_queue.deadline, m.published_at, m.correlation_id, m.tenant_id,
-                    m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now) is not true
-                into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id,
-                    v_xid, v_alive
-                from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
-                  and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
-                  and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-                order by m.xid, m.id limit 1;
-                if v_alive then
-                    insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-                    values (
-                        v_queue.id, consume_message.message_id, v_queue.deadline, v_queue.now, consumer_token,
-                        array[consume_message.message_id]);
-                    insert into penstock_data.positions (
-                        queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
-                    values (
-                        v_queue.id, v_position.seq + 1, v_position.window_from, v_position.window_to, v_xid,
-                        consume_message.message_id, v_position.flagged_from, v_queue.now, v_position.full_scan_at,
-                        least(v_position.attend_at, v_queue.deadline));
-                    return next;
-                    return;
+    loop
+        if (current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
+            and vt_seconds between 0 and 604800 and octet_length(consumer_token) between 1 and 1024
+           ) is true then
+            -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
+            -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
+            -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
+            -- consume_messages_batch has the same statement: the planner puts no function that locks rows into a statement, and a
+            -- call of its own would cost more than the lock.
+            select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
+                clock_timestamp() + s.clock_shift, clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second',
+                case when q.direct then null when v_waited then v_queue.last_id
+                    when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end
+            into v_queue
+            from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
+            where q.name = queue_name and s.single
+            for update of l skip locked;
+            if v_queue.direct then
+                select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
+                if v_position.plain then
+                    select m.id, m.payload, m.headers, m.key, 0, 1, v_queue.deadline, m.published_at, m.correlation_id, m.tenant_id,
+                        m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now) is not true
+                    into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id,
+                        v_xid, v_alive
+                    from penstock_data.messages m
+                    where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
+                      and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                      and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+                    order by m.xid, m.id limit 1;
+                    if v_alive then
+                        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+                        values (
+                            v_queue.id, consume_message.message_id, v_queue.deadline, v_queue.now, consumer_token,
+                            array[consume_message.message_id]);
+                        insert into penstock_data.positions (
+                            queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
+                        values (
+                            v_queue.id, v_position.seq + 1, v_position.window_from, v_position.window_to, v_xid,
+                            consume_message.message_id, v_position.flagged_from, v_queue.now, v_position.full_scan_at,
+                            least(v_position.attend_at, v_queue.deadline));
+                        return next;
+                        return;
+                    end if;
                 end if;
             end if;
         end if;
-    end if;
-    if v_queue.id is null then
+        exit when v_queue.id is not null or v_waited;
+        -- Another claim has the lock.  Wait for it, then take the short way all the same.
         v_queue.last_id := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
         if not penstock_data.await_claim_turn(queue_name) then
             perform penstock_data.tell_busy(queue_name);
             return;
         end if;
-    end if;
+        v_waited := true;
+    end loop;
     return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, 1, v_queue.last_id);
 end
 $$;

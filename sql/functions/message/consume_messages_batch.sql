@@ -21,69 +21,73 @@ as $$
 declare
     v_queue    penstock_data.locked_queue;
     v_position record;
+    v_waited   boolean := false;
 begin
-    -- Few and large expressions: PL/pgSQL prepares each of them anew in every transaction.
-    if (current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
-        and pg_current_xact_id_if_assigned() is null
-        and vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024
-       ) is true then
-        -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
-        -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
-        -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
-        select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
-            clock_timestamp() + s.clock_shift, clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second',
-            case when not q.direct then penstock_data.last_message_id() end
-        into v_queue
-        from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
-        where q.name = queue_name and s.single
-        for update of l skip locked;
-        if v_queue.direct then
-            select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
-            if v_position.plain then
-                -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
-                return query
-                with batch as materialized (
-                    select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
-                        least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now as lapsed
-                    from penstock_data.messages m
-                    where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
-                      and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
-                      and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-                    order by m.xid, m.id limit batch_size
-                ), total as materialized (
-                    select t.first_id, t.ids, case when t.count = batch_size then t.xids[t.count] end as last_xid,
-                        case when t.count = batch_size then t.ids[t.count] end as last_id
-                    from (
-                        select count(*) as count, min(b.id) as first_id, array_agg(b.id) as ids, array_agg(b.xid) as xids, bool_or(b.lapsed) as lapsed
-                        from batch b) t
-                    where t.count > 0 and t.lapsed is not true and (v_position.fresh or t.count = batch_size)
-                ), claim as (
-                    insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-                    select v_queue.id, t.first_id, v_queue.deadline, v_queue.now, consumer_token, t.ids from total t
-                ), position as (
-                    insert into penstock_data.positions (
-                        queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
-                    select
-                        v_queue.id, v_position.seq + 1, case when t.last_id is null then v_position.window_to else v_position.window_from end,
-                        v_position.window_to, t.last_xid, t.last_id,
-                        v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline)
-                    from total t
-                )
-                select b.id, b.payload, b.headers, b.key, 0, 1, v_queue.deadline, b.published_at, b.correlation_id, b.tenant_id
-                from batch b where exists (select from total);
-                if found then
-                    return;
+    loop
+        -- Few and large expressions: PL/pgSQL prepares each of them anew in every transaction.
+        if (current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
+            and vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024
+           ) is true then
+            -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
+            -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
+            -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
+            select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
+                clock_timestamp() + s.clock_shift, clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second',
+                case when q.direct then null when v_waited then v_queue.last_id
+                    when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end
+            into v_queue
+            from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
+            where q.name = queue_name and s.single
+            for update of l skip locked;
+            if v_queue.direct then
+                select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
+                if v_position.plain then
+                    -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
+                    return query
+                    with batch as materialized (
+                        select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
+                            least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now as lapsed
+                        from penstock_data.messages m
+                        where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
+                          and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                          and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+                        order by m.xid, m.id limit batch_size
+                    ), total as materialized (
+                        select t.first_id, t.ids, case when t.count = batch_size then t.xids[t.count] end as last_xid,
+                            case when t.count = batch_size then t.ids[t.count] end as last_id
+                        from (
+                            select count(*) as count, min(b.id) as first_id, array_agg(b.id) as ids, array_agg(b.xid) as xids, bool_or(b.lapsed) as lapsed
+                            from batch b) t
+                        where t.count > 0 and t.lapsed is not true and (v_position.current or t.count = batch_size)
+                    ), claim as (
+                        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+                        select v_queue.id, t.first_id, v_queue.deadline, v_queue.now, consumer_token, t.ids from total t
+                    ), position as (
+                        insert into penstock_data.positions (
+                            queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
+                        select
+                            v_queue.id, v_position.seq + 1, case when t.last_id is null then v_position.window_to else v_position.window_from end,
+                            v_position.window_to, t.last_xid, t.last_id,
+                            v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline)
+                        from total t
+                    )
+                    select b.id, b.payload, b.headers, b.key, 0, 1, v_queue.deadline, b.published_at, b.correlation_id, b.tenant_id
+                    from batch b where exists (select from total);
+                    if found then
+                        return;
+                    end if;
                 end if;
             end if;
         end if;
-    end if;
-    if v_queue.id is null then
+        exit when v_queue.id is not null or v_waited;
+        -- Another claim has the lock.  Wait for it, then take the short way all the same.
         v_queue.last_id := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
         if not penstock_data.await_claim_turn(queue_name) then
             perform penstock_data.tell_busy(queue_name);
             return;
         end if;
-    end if;
+        v_waited := true;
+    end loop;
     return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id);
 end
 $$;

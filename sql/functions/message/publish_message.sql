@@ -15,7 +15,6 @@ as $$
 #variable_conflict use_variable
 declare
     v_topic   record;
-    v_now     timestamptz;
     v_delayed timestamptz;
     v_first   bigint;
     v_id      bigint;
@@ -23,37 +22,43 @@ declare
     -- And an id is drawn after its xid: see penstock_data.messages.
     v_xid     xid8 := pg_current_xact_id();
 begin
-    select * into v_topic from penstock_data.topic_named(topic_name);
-    if v_topic.ready is not true then
-        perform penstock_data.check_topic(topic_name);
+    select t.*, clock_timestamp() + t.clock_shift as now into v_topic from penstock_data.topic_named(topic_name) t;
+    if (v_topic.ready and not penstock_data.is_faulty(payload, deliver_after, headers, key, priority, expires_at,
+            dedupe_key, correlation_id, tenant_id, v_topic.max_payload_bytes, v_topic.now)) is not true then
+        if v_topic.ready is not true then
+            perform penstock_data.check_topic(topic_name);
+        end if;
+        perform penstock_data.check_message(payload, deliver_after, headers, key, priority, expires_at,
+            dedupe_key, correlation_id, tenant_id, v_topic.max_payload_bytes, v_topic.now);
     end if;
-    v_now := clock_timestamp() + v_topic.clock_shift;
-    perform penstock_data.check_message(payload, deliver_after, headers, key, priority, expires_at,
-        dedupe_key, correlation_id, tenant_id, v_topic.max_payload_bytes, v_now);
-    v_delayed := case when deliver_after > v_now then deliver_after end;
 
+    if dedupe_key is null and deliver_after is null and priority = 0 then
+        insert into penstock_data.messages (
+            topic_id, published_at, segment, expires_at, key, correlation_id, tenant_id, payload, headers)
+        values (
+            v_topic.id, v_topic.now, v_topic.segment, expires_at, key, correlation_id, tenant_id, payload, headers)
+        returning id into v_id;
+        if v_topic.awaited or v_topic.always <> '{}' then
+            perform penstock_data.wake_topic(v_topic.id, v_topic.always, v_id);
+        end if;
+        return v_id;
+    end if;
+
+    v_delayed := case when deliver_after > v_topic.now then deliver_after end;
+    v_id := nextval('penstock_data.message_id');
     if dedupe_key is not null then
-        v_id := nextval('penstock_data.message_id');
-        v_first := penstock_data.claim_dedupe_key(v_topic.id, dedupe_key, v_id, coalesce(dedupe_window, v_topic.dedupe_window), v_now);
+        v_first := penstock_data.claim_dedupe_key(
+            v_topic.id, dedupe_key, v_id, coalesce(dedupe_window, v_topic.dedupe_window), v_topic.now);
         if v_first is not null then
             return v_first;
         end if;
-        insert into penstock_data.messages (
-            id, topic_id, published_at, segment, priority, deliver_after, expires_at, flagged,
-            key, correlation_id, tenant_id, dedupe_key, payload, headers)
-        values (
-            v_id, v_topic.id, v_now, v_topic.segment, priority, v_delayed, expires_at, priority <> 0 or v_delayed is not null,
-            key, correlation_id, tenant_id, dedupe_key, payload, headers);
-    else
-        insert into penstock_data.messages (
-            topic_id, published_at, segment, priority, deliver_after, expires_at, flagged,
-            key, correlation_id, tenant_id, payload, headers)
-        values (
-            v_topic.id, v_now, v_topic.segment, priority, v_delayed, expires_at, priority <> 0 or v_delayed is not null,
-            key, correlation_id, tenant_id, payload, headers)
-        returning id into v_id;
     end if;
-
+    insert into penstock_data.messages (
+        id, topic_id, published_at, segment, priority, deliver_after, expires_at, flagged,
+        key, correlation_id, tenant_id, dedupe_key, payload, headers)
+    values (
+        v_id, v_topic.id, v_topic.now, v_topic.segment, priority, v_delayed, expires_at, priority <> 0 or v_delayed is not null,
+        key, correlation_id, tenant_id, dedupe_key, payload, headers);
     if priority <> 0 or v_delayed is not null then
         insert into penstock_data.flags (topic_id) values (v_topic.id) on conflict do nothing;
     end if;
