@@ -93,7 +93,7 @@ create or replace function penstock_data.check_indexes() returns table (name tex
 language sql stable as $$
     with wanted as (
         select unnest(array['messages_window', 'messages_id', 'messages_flagged', 'receipts_window', 'scheduled_due', 'scheduled_ranked',
-            'scheduled_given_back', 'claims_deadline', 'queues_topic', 'dedupe_keys_until', 'waiting_topic', 'backlog_message', 'stream_marks_newest',
+            'scheduled_given_back', 'claims_deadline', 'queues_topic', 'dedupe_keys_until', 'waiting_topic', 'backlog_message', 'stream_marks_newest', 'stream_marks_of_stream',
             'scheduled_expiring', 'backlog_expiring', 'renewals_over']) as name
     ), bad as (
         select w.name || ' is missing' as fault from wanted w

@@ -1,7 +1,7 @@
 -- Offsets of streams (docs/internals/spark.md).  A point is {"snap", "next", "last"}: a snapshot, the id above which all
--- later messages lie, and the highest id that it can see; with its stamp "timeline" and "lsn".  An offset is a point with the
--- cluster it was taken in; inside a window that a limit has cut it names the point of the window's end in "to" and how far
--- it got in "id" (of receipts: "xid").  "topics" ({name: id}, of receipts "queues") are those that it stands for, "parked"
+-- later messages lie, and the highest id that it can see; with its stamp "timeline" (and the run of the server) and "lsn".
+-- An offset is a point with the cluster it was taken in; inside a window that a limit has cut it names the point of the
+-- window's end in "to" and how far it got in "id" (of receipts: "xid").  "topics" ({name: id}, of receipts "queues") are those that it stands for, "parked"
 -- ({name: point}) those that were read up to there and then left.  "catch_up" ends a batch that reads one topic up to the
 -- offset's point, which all the others have reached: from "from", up to "id"; with "done" it stands for that topic as well.
 do $$
@@ -109,13 +109,21 @@ begin
 end
 $$;
 
+-- The point where the window ends that a limit has cut, with its stamp, which such an offset bears; null: none is open.
+create or replace function penstock_data.window_end(p_offset jsonb) returns jsonb
+language sql immutable as $$
+    select (p_offset -> 'to') || jsonb_strip_nulls(jsonb_build_object('timeline', p_offset -> 'timeline', 'lsn', p_offset -> 'lsn'))
+$$;
+
 -- Refuse an offset whose stamp or topics are of the wrong kind.
 create or replace function penstock_data.check_shape(p_offset jsonb) returns void
 language plpgsql stable as $$
 begin
-    perform (p_offset ->> 'lsn')::pg_lsn, (p_offset ->> 'timeline')::int, (p_offset #>> '{catch_up,id}')::bigint,
-        (p_offset #>> '{catch_up,xid}')::xid8, (p_offset #>> '{catch_up,of}')::bigint;
-    if p_offset ? 'lsn' <> p_offset ? 'timeline' or exists (
+    perform (p_offset #>> '{catch_up,id}')::bigint, (p_offset #>> '{catch_up,xid}')::xid8, (p_offset #>> '{catch_up,of}')::bigint;
+    perform penstock_data.stamp_of(p.point)
+    from (select p_offset union all select p_offset #> '{catch_up,from}' union all
+          select e.value from jsonb_each(case when jsonb_typeof(p_offset -> 'parked') = 'object' then p_offset -> 'parked' end) e) p(point);
+    if p_offset ? 'lsn' <> p_offset ? 'timeline' or p_offset ->> 'timeline' !~ '^[0-9]+(/[0-9]+)?$' or exists (
         select from jsonb_each(p_offset) e
         where e.key in ('topics', 'queues', 'parked', 'catch_up') and jsonb_typeof(e.value) <> 'object'
     ) then

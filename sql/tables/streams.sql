@@ -34,9 +34,9 @@ create table if not exists penstock_data.stream_marks (
     timeline   int not null,
     lsn        pg_lsn not null,         -- read after the snapshot of the offset was taken
     point      jsonb not null,
-    made_at    timestamptz not null
+    made_at    timestamptz not null,
+    boot       bigint not null default 0    -- the run of the server that gave it: its start in microseconds; 0: not noted
 );
-create index if not exists stream_marks_newest on penstock_data.stream_marks (timeline, stream_id, lsn);
 
 -- How far the log of each topic has been emptied, so that a stream whose messages are gone is told.
 create table if not exists penstock_data.emptied (

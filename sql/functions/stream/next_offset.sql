@@ -45,7 +45,7 @@ begin
 
     v_topic_ids := penstock_data.listed_ids(v_start -> 'topics');
     perform penstock_data.check_readable(v_topic_ids);
-    v_point := coalesce(v_start -> 'to', penstock_data.target_point(target));
+    v_point := coalesce(penstock_data.window_end(v_start), penstock_data.target_point(target));
     if not may_lose then
         perform penstock_data.check_kept(v_topic_ids, v_start);
     end if;

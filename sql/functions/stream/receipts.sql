@@ -31,7 +31,7 @@ begin
     else
         v_ids := penstock_data.listed_ids(v_start -> 'queues');
         v_from := v_start;
-        v_to := coalesce(v_start -> 'to', penstock_data.target_point(target));
+        v_to := coalesce(penstock_data.window_end(v_start), penstock_data.target_point(target));
     end if;
     perform penstock_data.check_history(v_ids);
     if v_to is null then

@@ -1,7 +1,8 @@
 -- The way back from an offset that was refused, because a fail-over or a restore lost what it stands on: an offset at the
--- newest point that this database shares with the offset's history.  That is the newest mark that the offset had passed,
--- else where the stream of that name is committed, else the beginning of the log.  What lies between that point and the
--- offset comes again; nothing is passed over.  An offset that is not lost is returned as it is.
+-- newest point that this database shares with the offset's history.  That is the newest mark that the offset had passed, as
+-- far as this database has marks of the run of the server that gave the offset; else where the stream of that name is
+-- committed, else the beginning of the log.  What lies between that point and the offset comes again; nothing is passed
+-- over.  An offset that is not lost is returned as it is.
 -- Errors: PS005 no offset, PS009 stream, PS010, PS011; PS015 when the offset is of another cluster.
 create or replace function penstock.safe_offset(lost_offset jsonb, stream_name text default null) returns jsonb
 language plpgsql security definer
@@ -12,6 +13,8 @@ declare
     v_list      text := case when lost_offset ? 'queues' then 'queues' else 'topics' end;
     v_parked    jsonb := coalesce(lost_offset -> 'parked', '{}');
     v_committed jsonb := (select penstock_data.stream_offset(s) from penstock_data.streams s where s.id = v_stream_id);
+    v_stamp     record;
+    v_shared    pg_lsn;
     v_point     jsonb;
 begin
     perform penstock_data.check_readable('{}');
@@ -23,13 +26,18 @@ begin
             raise;
         end if;
     end;
-    select m.point || jsonb_build_object('timeline', m.timeline, 'lsn', m.lsn) into v_point
+    v_stamp := penstock_data.stamp_of(lost_offset);
+    -- Up to the newest mark of that run both histories are the same.  Marks behind it are of another one, whatever their
+    -- timeline; so are all where there is none.
+    select max(m.lsn) into v_shared
+    from penstock_data.stream_marks m
+    where m.boot = v_stamp.boot and m.timeline = v_stamp.timeline and m.lsn <= v_stamp.lsn;
+    select m.point || penstock_data.stamp(m.timeline, m.boot, m.lsn) into v_point
     from penstock_data.stream_marks m
     where penstock_data.is_within((m.point ->> 'snap')::pg_snapshot, (lost_offset ->> 'snap')::pg_snapshot)
       and (m.point ? 'last' or v_list = 'queues')
-      and (m.timeline < (lost_offset ->> 'timeline')::int
-           or m.timeline = (lost_offset ->> 'timeline')::int and m.lsn <= (lost_offset ->> 'lsn')::pg_lsn)
-    order by m.timeline desc, m.lsn desc limit 1;
+      and m.lsn <= v_shared
+    order by m.lsn desc limit 1;
     if v_committed is not null
        and penstock_data.is_within((v_committed ->> 'snap')::pg_snapshot, (lost_offset ->> 'snap')::pg_snapshot)
        and (v_point is null or penstock_data.is_within((v_point ->> 'snap')::pg_snapshot, (v_committed ->> 'snap')::pg_snapshot)) then
