@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from penstock import Client
-    from tests.fixtures.databases import Connect
+    from tests.fixtures.databases import Connect, Database
     from tests.fixtures.proxy import Proxy
 
 OTHERS = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
@@ -56,6 +56,29 @@ def test_connections_that_died_idle_cost_nobody_anything(
     with mq.transaction() as connection:
         mq.publish(orders, 3, connection=connection)
     assert published(db) == 3
+
+
+def hold(mq: Client, count: int) -> None:
+    """Borrow so many connections at once, and give them back."""
+    if count:
+        with mq.transaction():
+            hold(mq, count - 1)
+
+
+def test_a_whole_pool_that_died_idle_is_passed_over_at_once(
+    database: Database, db: psycopg.Connection[Any]
+) -> None:
+    """As after a restart of the server: one dead connection after the other."""
+    with connect(database.dsn, pool_size=8, retry_for=timedelta(0)) as mq:
+        mq.create_topic("orders")
+        hold(mq, 8)
+        db.execute(EVERYBODY)
+        mq.publish("orders", 1)
+        hold(mq, 8)
+        db.execute(EVERYBODY)
+        with mq.transaction() as connection:
+            mq.publish("orders", 2, connection=connection)
+    assert published(db) == 2
 
 
 def test_a_publish_cut_before_its_answer_has_an_unknown_outcome(

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool
 
 from penstock import errors
 from penstock.client import liveness
-from penstock.client._async.concurrency import home
+from penstock.client._async.concurrency import home, monotonic
 from penstock.client._async.session import Session
 from penstock.client.iterating import in_thread_async
 from penstock.client.payloads import loads
 from penstock.client.preparing import prepare
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from psycopg.errors import Diagnostic
 
     from penstock.settings import Settings
@@ -90,6 +93,32 @@ class Connections:
         finally:
             await in_thread_async(self._closing.close)
 
+    async def borrow(self, pool: Pool) -> Session:
+        """A connection that the server has not closed while it was idle.
+
+        After a restart of the server all idle connections are dead.  They are passed over at once:
+        the pool's own check would wait between two of them, longer each time.
+        """
+        end = monotonic() + self.patience
+        while True:
+            connection = await pool.getconn(max(0.0, end - monotonic()))
+            try:
+                liveness.check(connection)
+            except psycopg.Error:
+                await pool.putconn(connection)
+            else:
+                return connection
+
+    @asynccontextmanager
+    async def lent(self, pool: Pool) -> AsyncIterator[Session]:
+        """Such a connection, for as long as the block lasts."""
+        connection = await self.borrow(pool)
+        try:
+            async with connection:
+                yield connection
+        finally:
+            await pool.putconn(connection)
+
     async def dedicated(self) -> Session:
         """A connection outside the pools, which the caller closes."""
         self._opened(self._durable)
@@ -134,7 +163,6 @@ class Connections:
             timeout=self.patience,
             reconnect_timeout=_PATIENCE,
             configure=configure,
-            check=_check,
             open=False,
         )
 
@@ -157,7 +185,3 @@ class Connections:
     def _notice(self, connection: int, diagnosis: Diagnostic) -> None:
         if diagnosis.source_function == _STANDBY_WAIT:
             self._unconfirmed.add(connection)
-
-
-async def _check(connection: Session) -> None:
-    liveness.check(connection)

@@ -120,7 +120,7 @@ class Database:
         patience = Patience(self.settings.retry_for, monotonic())
         while True:
             try:
-                connection = await pool.getconn(self._connections.patience)
+                connection = await self._connections.borrow(pool)
                 try:
                     transaction = connection.transaction()
                     await transaction.__aenter__()
@@ -147,7 +147,7 @@ class Database:
         while True:
             sent = False
             try:
-                async with pool.connection(self._connections.patience) as connection:
+                async with self._connections.lent(pool) as connection:
                     sent = True
                     return await self._send(
                         connection, call, is_claim=pool is self._connections.claims

@@ -4,22 +4,25 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 from penstock import errors
 from penstock.client import liveness
-from penstock.client._sync.concurrency import home
+from penstock.client._sync.concurrency import home, monotonic
 from penstock.client._sync.session import Session
 from penstock.client.iterating import in_thread_sync
 from penstock.client.payloads import loads
 from penstock.client.preparing import prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg.errors import Diagnostic
 
     from penstock.settings import Settings
@@ -91,6 +94,32 @@ class Connections:
         finally:
             in_thread_sync(self._closing.close)
 
+    def borrow(self, pool: Pool) -> Session:
+        """A connection that the server has not closed while it was idle.
+
+        After a restart of the server all idle connections are dead.  They are passed over at once:
+        the pool's own check would wait between two of them, longer each time.
+        """
+        end = monotonic() + self.patience
+        while True:
+            connection = pool.getconn(max(0.0, end - monotonic()))
+            try:
+                liveness.check(connection)
+            except psycopg.Error:
+                pool.putconn(connection)
+            else:
+                return connection
+
+    @contextmanager
+    def lent(self, pool: Pool) -> Iterator[Session]:
+        """Such a connection, for as long as the block lasts."""
+        connection = self.borrow(pool)
+        try:
+            with connection:
+                yield connection
+        finally:
+            pool.putconn(connection)
+
     def dedicated(self) -> Session:
         """A connection outside the pools, which the caller closes."""
         self._opened(self._durable)
@@ -135,7 +164,6 @@ class Connections:
             timeout=self.patience,
             reconnect_timeout=_PATIENCE,
             configure=configure,
-            check=_check,
             open=False,
         )
 
@@ -158,7 +186,3 @@ class Connections:
     def _notice(self, connection: int, diagnosis: Diagnostic) -> None:
         if diagnosis.source_function == _STANDBY_WAIT:
             self._unconfirmed.add(connection)
-
-
-def _check(connection: Session) -> None:
-    liveness.check(connection)

@@ -121,7 +121,7 @@ class Database:
         patience = Patience(self.settings.retry_for, monotonic())
         while True:
             try:
-                connection = pool.getconn(self._connections.patience)
+                connection = self._connections.borrow(pool)
                 try:
                     transaction = connection.transaction()
                     transaction.__enter__()
@@ -146,7 +146,7 @@ class Database:
         while True:
             sent = False
             try:
-                with pool.connection(self._connections.patience) as connection:
+                with self._connections.lent(pool) as connection:
                     sent = True
                     return self._send(connection, call, is_claim=pool is self._connections.claims)
             except UnicodeEncodeError:
