@@ -39,10 +39,11 @@ class Sizes:
     jobs: int = 50_000
     worker_seconds: float = 15.0
     wake_ups: int = 100
-    #: Clients of one queue: seconds that count, seconds before them, and claims in the backlog.
+    #: Clients of one queue: seconds that count, seconds before them, and the backlog for ones; four
+    #: times as much for tens.
     client_seconds: int = 5
     client_warm_up: int = 3
-    client_backlog: int = 40_000
+    client_backlog: int = 100_000
     #: Messages on an idle queue, and the seconds of idleness before each.
     wakeups: int = 300
     wakeup_pause: float = 0.1
@@ -74,7 +75,7 @@ QUICK = Sizes(
     wake_ups=10,
     client_seconds=1,
     client_warm_up=1,
-    client_backlog=10_000,
+    client_backlog=20_000,
     wakeups=20,
 )
 

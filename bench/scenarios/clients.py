@@ -68,7 +68,7 @@ class Clients:
 
 def _round(lane: Lane, arena: Arena) -> Sample:
     case, sizes, scripts = lane.case, arena.sizes, SCRIPTS[lane.contestant.name]
-    backlog = sizes.client_backlog * case.batch if case.claims else 0
+    backlog = sizes.client_backlog * min(case.batch, 4) if case.claims else 0
     lane.preload(backlog, sizes)
     lane.vacuum()
     script = scripts.claim(case.batch) if case.claims else scripts.publish_one
