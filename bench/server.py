@@ -136,14 +136,16 @@ class Server:
             )
             connection.execute("select pg_reload_conf()")
 
+    def program(self, name: str) -> str:
+        """A client program of this server, or else the machine's own."""
+        found = self.programs / name
+        return str(found) if found.exists() else name
+
     def run_file(self, file: Path, database: str) -> None:
         """Feed a SQL file to psql."""
-        psql = self.programs / "psql"
-        program = str(psql) if psql.exists() else "psql"
-        command = [program, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.dsn(database)]
-        done = subprocess.run(
-            [*command, "-f", str(file)], capture_output=True, text=True, check=False
-        )
+        command = [self.program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
+        command += ["-d", self.dsn(database), "-f", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ServerError(f"{file.name} failed:\n{done.stderr.strip()}")
 

@@ -76,7 +76,7 @@ def _round(lane: Lane, arena: Arena) -> Sample:
     probe = Probe(arena.server, {})
     acked = _acked(lane, arena)
     before = probe.read()
-    pace = pgbench.run(lane.dsn, load, options=DURABLE)
+    pace = pgbench.run(arena.server.program("pgbench"), lane.dsn, load, options=DURABLE)
     sample = probe.since(before, 1, Stopwatch())
     probe.close()
     if case.claims and _acked(lane, arena) - acked >= backlog:

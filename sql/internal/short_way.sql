@@ -14,16 +14,16 @@ returns table (
 )
 language sql stable as $$
     select
-        p.seq, p.flagged_from, p.full_scan_at, p.attend_at, w.gapless,
+        p.seq, p.flagged_from, p.full_scan_at, p.attend_at, g.gapless,
         case when p.last_xid is null then p.window_to
-            when w.gapless and p.last_xid >= pg_snapshot_xmax(p.window_from) then format('%1$s:%1$s:', p.last_xid)::pg_snapshot
+            when g.gapless and p.last_xid >= pg_snapshot_xmax(p.window_from) then format('%1$s:%1$s:', p.last_xid)::pg_snapshot
             else p.window_from end,
-        case when w.gapless then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))::pg_snapshot else p.window_to end,
+        case when g.gapless then format('%1$s:%1$s:', pg_snapshot_xmin(pg_current_snapshot()))::pg_snapshot else p.window_to end,
         case when p.last_xid is null then pg_snapshot_xmax(p.window_to) else p.last_xid end,
         coalesce(p.last_id, 0),
         -- A queue that was made fair after the calling statement had looked at it has a turn.
         p.attend_at > p_now and p.turn is null and p.levels is null and p.level_floors is null and p.flagged_to is null
-        and case when p.last_xid is null then w.gapless else p.last_xid >= pg_snapshot_xmax(p.window_from) end
+        and case when p.last_xid is null then g.gapless else p.last_xid >= pg_snapshot_xmax(p.window_from) end
         and not exists (
             select from penstock_data.flags f where f.topic_id = p_topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
         and not exists (
@@ -36,6 +36,6 @@ language sql stable as $$
         and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
             else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end
     from penstock_data.positions p
-    cross join lateral (select pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to) as gapless) w
+    cross join lateral (select pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to) as gapless) g
     where p.queue_id = p_queue_id order by p.seq desc limit 1
 $$;

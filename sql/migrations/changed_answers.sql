@@ -7,6 +7,8 @@ begin
     for v_function in
         select p.oid::regprocedure
         from (values
+            ('penstock.list_queues()', 'paused_at'),
+            ('penstock.maintain()', 'error'),
             ('penstock.get_queue_statistics(text)', 'waiting_count'),
             ('penstock.queue_overview()', 'blocked_by'),
             ('penstock.queue_contents(text, bigint, bigint)', 'blocked_by'),

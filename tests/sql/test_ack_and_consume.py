@@ -45,9 +45,8 @@ def test_the_columns_are_those_of_a_claim_behind_the_ack(mq: Caller, call: str, 
 def test_a_loop_finishes_each_message_and_gets_the_next(mq: Caller) -> None:
     ids = mq.publish_many("t", [1, 2, 3])
     first = step(mq, None)
-    assert (first.acked, first.message_id, first.payload, first.vt is None) == (
-        *(False, ids[0], 1, False),
-    )
+    assert (first.acked, first.message_id, first.payload) == (False, ids[0], 1)
+    assert first.vt is not None
     second = step(mq, ids[0])
     assert (second.acked, second.payload) == (True, 2)
     third = step(mq, ids[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.peers.scripts import SCRIPTS
+from bench.peers.scripts import SCRIPTS, Scripts
 from bench.pgbench import Pace, PgbenchError, pace
 
 SAID = """
@@ -26,8 +26,7 @@ def test_a_run_without_a_second_that_counts_is_refused() -> None:
 
 
 @pytest.mark.parametrize("scripts", SCRIPTS.values(), ids=SCRIPTS)
-def test_scripts_claim_as_many_as_they_are_told(scripts: object) -> None:
-    claim = scripts.claim  # type: ignore[attr-defined]
-    assert "'{}'" in claim(10)
-    assert "10" in claim(10)
-    assert "{" not in claim(1)
+def test_scripts_claim_as_many_as_they_are_told(scripts: Scripts) -> None:
+    assert "'{}'" in scripts.claim(10)
+    assert "10" in scripts.claim(10)
+    assert "{" not in scripts.claim(1)

@@ -72,7 +72,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "window-moved-over-gaps",
         "what commits late is read: only a window without gaps is moved on",
         "internal/short_way.sql",
-        "case when w.gapless then format(",
+        "case when g.gapless then format(",
         "case when true then format(",
         ("tests/concurrency/test_late_committers.py", "tests/conformance/test_state_machine.py"),
     ),
@@ -80,7 +80,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "window-stays-behind",
         "the log is kept from the transaction that was read last, and not longer",
         "internal/short_way.sql",
-        "when w.gapless and p.last_xid >= pg_snapshot_xmax(p.window_from) "
+        "when g.gapless and p.last_xid >= pg_snapshot_xmax(p.window_from) "
         "then format('%1$s:%1$s:', p.last_xid)::pg_snapshot",
         "when false then p.window_from",
         ("tests/plans/test_short_way.py",),

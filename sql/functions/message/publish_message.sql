@@ -38,29 +38,25 @@ begin
         values (
             v_topic.id, v_topic.now, v_topic.segment, expires_at, key, correlation_id, tenant_id, payload, headers)
         returning id into v_id;
-        if v_topic.awaited or v_topic.always <> '{}' then
-            perform penstock_data.wake_topic(v_topic.id, v_topic.always, v_id);
+    else
+        v_delayed := case when deliver_after > v_topic.now then deliver_after end;
+        v_id := nextval('penstock_data.message_id');
+        if dedupe_key is not null then
+            v_first := penstock_data.claim_dedupe_key(
+                v_topic.id, dedupe_key, v_id, coalesce(dedupe_window, v_topic.dedupe_window), v_topic.now);
+            if v_first is not null then
+                return v_first;
+            end if;
         end if;
-        return v_id;
-    end if;
-
-    v_delayed := case when deliver_after > v_topic.now then deliver_after end;
-    v_id := nextval('penstock_data.message_id');
-    if dedupe_key is not null then
-        v_first := penstock_data.claim_dedupe_key(
-            v_topic.id, dedupe_key, v_id, coalesce(dedupe_window, v_topic.dedupe_window), v_topic.now);
-        if v_first is not null then
-            return v_first;
+        insert into penstock_data.messages (
+            id, topic_id, published_at, segment, priority, deliver_after, expires_at, flagged,
+            key, correlation_id, tenant_id, dedupe_key, payload, headers)
+        values (
+            v_id, v_topic.id, v_topic.now, v_topic.segment, priority, v_delayed, expires_at, priority <> 0 or v_delayed is not null,
+            key, correlation_id, tenant_id, dedupe_key, payload, headers);
+        if priority <> 0 or v_delayed is not null then
+            insert into penstock_data.flags (topic_id) values (v_topic.id) on conflict do nothing;
         end if;
-    end if;
-    insert into penstock_data.messages (
-        id, topic_id, published_at, segment, priority, deliver_after, expires_at, flagged,
-        key, correlation_id, tenant_id, dedupe_key, payload, headers)
-    values (
-        v_id, v_topic.id, v_topic.now, v_topic.segment, priority, v_delayed, expires_at, priority <> 0 or v_delayed is not null,
-        key, correlation_id, tenant_id, dedupe_key, payload, headers);
-    if priority <> 0 or v_delayed is not null then
-        insert into penstock_data.flags (topic_id) values (v_topic.id) on conflict do nothing;
     end if;
     if v_topic.awaited or v_topic.always <> '{}' then
         perform penstock_data.wake_topic(v_topic.id, v_topic.always, v_id);

@@ -40,12 +40,12 @@ select id, name, topic_id
 from penstock.readable_queues(%(names)s::text[], %(topic_ids)s::bigint[])
 """
 # A list of topics is missing in offsets of the release before.
-_READERS_BEFORE = """
-select unnest(s.readers) from penstock.list_streams() s
+_TOPICS_BEFORE = """
+select distinct r.topic_name
+from penstock.list_streams() s
+cross join lateral unnest(s.readers) as n(name)
+left join penstock.list_readers() r on r.name = n.name
 where s.name = %(group)s and s.entity = 'messages' and not s.current_offset ? 'topics'
-"""
-_TOPICS_OF_READERS = """
-select distinct r.topic_name from penstock.list_readers() r where r.name = any (%(names)s::text[])
 """
 _OFFSET = """
 select penstock.log_offset(%(beginning)s, %(since)s::timestamptz, %(floors)s::jsonb, %(group)s)
@@ -156,15 +156,13 @@ class Log:
         if group is None or self._options.entity != "messages":
             return None
         try:
-            found = self._database.rows(_READERS_BEFORE, {"group": group})
-            readers = [name for (name,) in found]
-            if not readers:
-                return None
-            found = self._database.rows(_TOPICS_OF_READERS, {"names": readers})
+            found = self._database.rows(_TOPICS_BEFORE, {"group": group})
         except PermissionDenied:
             # Both lists are for penstock_monitor; a stream may run without that right.
             return None
-        return Scope(self._readable([name for (name,) in found]))
+        if not found:
+            return None
+        return Scope(self._readable([name for (name,) in found if name is not None]))
 
     def left(self, scope: Scope, at: Offset) -> Scope:
         """What a batch holds, without topics that were deleted: their messages are gone.

@@ -12,6 +12,7 @@ What Spark asks, and what it does not tell, shapes this file:
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -24,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from penstock.errors import UnknownTopic
 from penstock.spark import reading, rows
 from penstock.spark.connecting import Database
 from penstock.spark.log import Log, Scope, as_json
@@ -162,8 +164,16 @@ class PenstockStreamReader(Traveller, DataSourceStreamReader, SupportsTriggerAva
     def _plan(self, start: Offset, end: Offset) -> list[reading.Task]:
         # A start by time is part of the offset.
         filters = reading.Filters(tenant=self._options.tenant, key=self._options.key)
-        scope = self.held(end) or self._topics()
-        return self._log.tasks(self._schema, scope, (start, end), filters, as_stream=True)
+        noted = Scope.of_offset(end, self._options.entity)
+        scope = noted or self._log.scope_before() or self._topics()
+        plan = partial(
+            self._log.tasks, self._schema, bounds=(start, end), filters=filters, as_stream=True
+        )
+        try:
+            return plan(scope)
+        except UnknownTopic:
+            # Looked for only now: a look before each batch would cost every batch a question.
+            return plan(self._log.left(scope, end))
 
     def held(self, end: Offset) -> Scope | None:
         """What the batch before an offset holds, as far as it is there; None: not known.
