@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).parent / "results"
 #: Wide enough for a row of the table where the output is not a terminal.
 WIDTH = 160
+ENGINE_SQL = "another version's sql/install.sql: each Penstock takes part twice, in one run"
 
 
 def _epilog() -> str:
@@ -46,8 +47,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--messages", type=_positive, help="messages in drain, held-snapshot and open-writer")
     add("--repeats", type=_positive, help="rounds in which the contestants take turns")
     add("--pg", default=usual(), help="embedded, system, or a folder with initdb (%(default)s)")
+    add("--engine-sql", type=_file, metavar="FILE", help=ENGINE_SQL)
     add("--out", type=Path, default=RESULTS, help="where JSON and PNG go (bench/results)")
     return parser
+
+
+def _file(text: str) -> Path:
+    found = Path(text).resolve()
+    if not found.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return found
 
 
 def _positive(text: str) -> int:
@@ -65,6 +74,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         sizes=chosen(quick=arguments.quick, messages=arguments.messages, repeats=arguments.repeats),
         programs=arguments.pg,
         out=arguments.out,
+        other_engine=arguments.engine_sql,
     )
 
 

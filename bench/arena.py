@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg import sql
 
-from bench.contestants import ENTRIES
+from bench.contestants import entry
 from bench.ledger import Ledger
 from bench.payloads import Stream
 
@@ -69,7 +69,7 @@ class Arena:
 
     def refusal(self, contestant: Contestant, case: Case) -> str | None:
         """Why the contestant can't take part in the case, or None."""
-        if case.keys and not ENTRIES[contestant.name].keyed:
+        if case.keys and not entry(contestant).keyed:
             return "keeps no order by key"
         return contestant.unavailable(self.server) or contestant.refuses(case)
 

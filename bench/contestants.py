@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from bench.model import Case
     from bench.payloads import Payload
@@ -67,6 +68,13 @@ class Contestant(Protocol):
         """Open a session on an installed database, with the case's queues on one topic."""
 
 
+@runtime_checkable
+class HasTwin(Protocol):
+    """A contestant that can also be had from another version of its SQL."""
+
+    def twin(self, name: str, install: Path) -> Contestant: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Where a contestant is made; its package is imported only when it takes part."""
@@ -79,15 +87,25 @@ class Entry:
     durable_claims: bool = False
     #: Targets judge its courses, so they are run to the end.
     judged: bool = False
-    #: Takes part only with its own worker, which keeps its claims to itself.
-    whole: bool = False
+    #: The scenarios that it takes part in, if not all of them.
+    only: tuple[str, ...] = ()
     #: Can keep the messages of a key in order.
     keyed: bool = False
 
 
+#: Scenarios in which libraries run with their own workers, which keep their claims to themselves.
+WHOLE = ("worker", "jobs", "workers")
+
 ENTRIES: Mapping[str, Entry] = {
     "penstock": Entry(
         "penstock_sql", "relaxed", "claims with synchronous_commit off", judged=True, keyed=True
+    ),
+    "penstock-next": Entry(
+        "penstock_sql",
+        "joined",
+        "an ack and the next claim in one call",
+        only=("clients",),
+        keyed=True,
     ),
     "textbook": Entry("textbook", "inline", "UPDATE … SKIP LOCKED + DELETE, prepared statements"),
     "textbook-fn": Entry("textbook", "functions", "the same statements in PL/pgSQL functions"),
@@ -100,22 +118,36 @@ ENTRIES: Mapping[str, Entry] = {
     "textbook-hot": Entry(
         "textbook", "hot", "no index on the deadline, so that claims update in place", default=False
     ),
+    "pgmq": Entry("pgmq_peer", "contestant", "its SQL functions, read and delete", keyed=True),
     "pgqueuer": Entry("pgqueuer_peer", "contestant", "its Queries on asyncpg"),
     "procrastinate": Entry("procrastinate_peer", "contestant", "its JobManager on psycopg"),
     "pgq": Entry("pgq", "contestant", "the PGQ extension, a tick per batch"),
-    "chancy": Entry("chancy_peer", "contestant", "its worker with async jobs", whole=True),
-    "awa": Entry("awa_peer", "contestant", "its worker in Rust, handlers in Python", whole=True),
-    "pg-boss": Entry("node_peers", "pg_boss", "its workers, in Node.js", whole=True),
+    "chancy": Entry("chancy_peer", "contestant", "its worker with async jobs", only=WHOLE),
+    "awa": Entry("awa_peer", "contestant", "its worker in Rust, handlers in Python", only=WHOLE),
+    "pg-boss": Entry("node_peers", "pg_boss", "its workers, in Node.js", only=WHOLE),
     "graphile-worker": Entry(
-        "node_peers", "graphile_worker", "its worker with a local queue, in Node.js", whole=True
+        "node_peers", "graphile_worker", "its worker with a local queue, in Node.js", only=WHOLE
     ),
 }
 
 
+#: Ends the name of a contestant that has its SQL from another version of the engine.
+OTHER = "-other"
+
+
+def kind(contestant: Contestant) -> str:
+    """The name by which tables know it: that of its twin, if it runs another engine."""
+    return contestant.name.removesuffix(OTHER)
+
+
+def entry(contestant: Contestant) -> Entry:
+    return ENTRIES[kind(contestant)]
+
+
 def make(name: str) -> Contestant:
-    entry = ENTRIES[name]
+    made = ENTRIES[name]
     factory: Callable[[], Contestant] = getattr(
-        import_module(f"bench.peers.{entry.module}"), entry.factory
+        import_module(f"bench.peers.{made.module}"), made.factory
     )
     return factory()
 
@@ -140,11 +172,17 @@ class Absent:
         raise NotImplementedError(self.reason)
 
 
-def gather(names: Sequence[str]) -> list[Contestant]:
+def gather(names: Sequence[str], other_engine: Path | None = None) -> list[Contestant]:
+    """The contestants of these names; with another engine, each Penstock is followed by a twin."""
     found: list[Contestant] = []
     for name in names:
         try:
-            found.append(make(name))
+            made = make(name)
         except ImportError as error:
             found.append(Absent(name, f"not installed ({error.name}); see the `bench` extra"))
+            continue
+        found.append(made)
+        if other_engine and isinstance(made, HasTwin):
+            # Next to each other, so that their rounds are as close in time as can be.
+            found.append(made.twin(made.name + OTHER, other_engine))
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from bench import figures
-from bench.contestants import ENTRIES
+from bench.contestants import entry
 from bench.measure import Probe, Stopwatch
 from bench.model import Case, Result, Sample
 from bench.trials import dead_rows_after, one_by_one
@@ -68,7 +68,7 @@ def _course(scenario: Course, lane: Lane, arena: Arena) -> Result:
 
 
 def _time_limit(lane: Lane, arena: Arena) -> float:
-    judged = ENTRIES[lane.contestant.name].judged
+    judged = entry(lane.contestant).judged
     return arena.sizes.judged_time_limit if judged else arena.sizes.time_limit
 
 

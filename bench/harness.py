@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from bench import limits, measure, record, report, targets
 from bench.arena import Arena
-from bench.contestants import ENTRIES, gather
+from bench.contestants import entry, gather
 from bench.scenarios import SCENARIOS
 from bench.server import SETTINGS, running
 
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from bench.targets import Verdict
 
 FIRST = TaskID(0)
-#: Scenarios in which libraries run with their own workers.
-WHOLE = ("worker", "jobs")
-PACKAGES = ("psycopg", "pgqueuer", "procrastinate", "asyncpg", "chancy", "awa-pg")
+PACKAGES = ("psycopg", "pgmq", "pgqueuer", "procrastinate", "asyncpg", "chancy", "awa-pg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,8 @@ class Request:
     sizes: Sizes
     programs: str
     out: Path
+    #: The install.sql of another version of the engine, to be measured beside this one.
+    other_engine: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Run:
 
 def execute(request: Request, console: Console) -> Run:
     with running(request.programs) as server:
-        environment = _environment(server)
+        environment = _environment(server) | _other(request.other_engine)
         console.print(_headline(environment))
         environment["limits"] = limits.measure(server)
         console.print(limits.sentence(environment["limits"]))
@@ -70,7 +70,8 @@ def _measure(request: Request, server: Server, console: Console) -> list[Result]
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     results: list[Result] = []
     with Progress(*columns, TextColumn("{task.fields[doing]}"), console=console) as progress:
-        arena = Arena(server, gather(request.contestants), request.sizes, Meter(progress))
+        contestants = gather(request.contestants, request.other_engine)
+        arena = Arena(server, contestants, request.sizes, Meter(progress))
         for name in request.scenarios:
             arena.meter.begin(name)
             results += SCENARIOS[name].run(_arena_for(SCENARIOS[name], arena))
@@ -101,15 +102,15 @@ class Meter:
 def _arena_for(scenario: Scenario, arena: Arena) -> Arena:
     """The same arena without contestants that tell nothing new in this scenario."""
     fitting = [
-        contestant for contestant in arena.contestants if _tells(ENTRIES[contestant.name], scenario)
+        contestant for contestant in arena.contestants if _tells(entry(contestant), scenario)
     ]
     return replace(arena, contestants=fitting)
 
 
-def _tells(entry: Entry, scenario: Scenario) -> bool:
-    if entry.whole:
-        return scenario.name in WHOLE
-    return scenario.claims or not entry.durable_claims
+def _tells(known: Entry, scenario: Scenario) -> bool:
+    if known.only:
+        return scenario.name in known.only
+    return scenario.claims or not known.durable_claims
 
 
 def _write(request: Request, environment: dict[str, Any], titles: dict[str, str], run: Run) -> Run:
@@ -136,6 +137,10 @@ def _environment(server: Server) -> dict[str, Any]:
     }
 
 
+def _other(engine: Path | None) -> dict[str, Any]:
+    return {"other_engine": _commit(engine.parent)} if engine else {}
+
+
 def _headline(environment: dict[str, Any]) -> str:
     return (
         f"PostgreSQL {environment['postgresql']}, {environment['cpus']} CPUs,"
@@ -150,8 +155,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _commit() -> str | None:
+def _commit(folder: Path = Path(__file__).parent) -> str | None:
     words = ["git", "describe", "--always", "--dirty"]
-    folder = Path(__file__).parent
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout.strip() or None

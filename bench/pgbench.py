@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from bench.figures import middle
 
+#: What a client holds at first, for scripts that ack what their last run claimed.
+NOTHING_HELD = ("--define=id=0", "--define=ids={}")
 _PROGRESS = re.compile(r"^progress: [\d.]+ s, ([\d.]+) tps, lat ([\d.]+) ms", re.MULTILINE)
 _FAILED = re.compile(r"client \d+ (?:script \d+ )?aborted.*", re.MULTILINE)
 
@@ -42,7 +44,7 @@ def run(program: str, dsn: str, load: Load, *, options: str = "") -> Pace:
         script.flush()
         words = [program, "--no-vacuum", "--protocol=prepared", "--progress=1"]
         words += [f"--client={load.clients}", f"--time={load.seconds + load.warm_up}"]
-        words += [f"--file={script.name}", dsn]
+        words += [*NOTHING_HELD, f"--file={script.name}", dsn]
         done = subprocess.run(
             words, env={"PGOPTIONS": options}, capture_output=True, text=True, check=False
         )

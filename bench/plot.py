@@ -24,11 +24,13 @@ COLUMNS = 2
 PANEL_INCHES = (8.0, 4.2)
 COLOURS: Mapping[str, str] = {
     "penstock": "#0b6e99",
+    "penstock-next": "#3a93b8",
     "penstock-sync": "#6db6d4",
     "textbook": "#b5541c",
     "textbook-fn": "#d98b5f",
     "textbook-sync": "#ecc1a6",
     "textbook-hot": "#8c3d10",
+    "pgmq": "#a3324a",
     "pgqueuer": "#6a4c93",
     "procrastinate": "#3f8f4f",
     "pgq": "#8a8a8a",

@@ -39,6 +39,8 @@ class Sizes:
     jobs: int = 50_000
     worker_seconds: float = 15.0
     wake_ups: int = 100
+    #: Jobs for many worker processes: enough that connecting is a small part of the time.
+    fleet_jobs: int = 100_000
     #: Clients of one queue: seconds that count, seconds before them, and the backlog for ones; four
     #: times as much for tens.
     client_seconds: int = 5
@@ -73,6 +75,7 @@ QUICK = Sizes(
     jobs=2_000,
     worker_seconds=6.0,
     wake_ups=10,
+    fleet_jobs=4_000,
     client_seconds=1,
     client_warm_up=1,
     client_backlog=20_000,

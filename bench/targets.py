@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from bench.model import Result
 
 
+OTHER_FLEETS = ("pgqueuer", "procrastinate", "pg-boss", "graphile-worker")
+
+
 class Status(Enum):
     REACHED = "reached"
     MISSED = "missed"
@@ -207,6 +210,13 @@ def targets(edge: int) -> tuple[Target, ...]:
                 Where("worker", "concurrency 50", name) for name in ("procrastinate", "pgqueuer")
             ),
             limit=1 / 3,
+        ),
+        RatioTarget(
+            "16 worker processes of concurrency 4: time per job (µs) against the best other queue",
+            Metric.TIME,
+            Where("workers", "16 processes", "penstock"),
+            tuple(Where("workers", "16 processes", name) for name in OTHER_FLEETS),
+            limit=1 / 1.5,
         ),
         LatencyTarget(
             "worker, idle: from commit to handler, median",

@@ -1,8 +1,10 @@
-"""What both ways of running a scenario share."""
+"""Ways of running a scenario, and what they share."""
 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench.measure import dead_rows
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from bench.arena import Arena, Lane
     from bench.contestants import Contestant
+    from bench.model import Sample
 
 #: Seconds for the statistics of an ended session to arrive.
 STATISTICS_DELAY = 0.3
@@ -55,6 +58,53 @@ def _attempt(
             return run(lane)
     except Exception as error:  # noqa: BLE001 - one contestant's fault must not end the run
         return Result(scenario, case, contestant.name, failed=described(error))
+
+
+def in_turns(
+    scenario: str, case: Case, arena: Arena, once: Callable[[Lane], Sample]
+) -> list[Result]:
+    """Round by round, so that a busy moment of the machine hits every contestant of the case."""
+    results: list[Result] = []
+    with ExitStack() as stack:
+        turns: list[Turns] = []
+        for _, contestant, refusal in pairs(arena, [case]):
+            if refusal:
+                results.append(Result(scenario, case, contestant.name, skipped=refusal))
+                continue
+            try:
+                turns.append(Turns(stack.enter_context(arena.lane(contestant, case))))
+            except Exception as error:  # noqa: BLE001 - one contestant's fault must not end the run
+                results.append(Result(scenario, case, contestant.name, failed=described(error)))
+        for number in range(1, arena.sizes.repeats + 1):
+            for turn in turns:
+                arena.meter.say(f"{turn.name}, {case.label}, round {number}")
+                turn.take(once)
+        return [turn.result(scenario) for turn in turns] + results
+
+
+@dataclass
+class Turns:
+    """A contestant's rounds in a case; the first that fails is the last."""
+
+    lane: Lane
+    samples: list[Sample] = field(default_factory=list)
+    failed: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.lane.contestant.name
+
+    def take(self, once: Callable[[Lane], Sample]) -> None:
+        if self.failed:
+            return
+        try:
+            self.samples.append(once(self.lane))
+        except Exception as error:  # noqa: BLE001 - one contestant's fault must not end the run
+            self.failed = described(error)
+
+    def result(self, scenario: str) -> Result:
+        samples = tuple(self.samples)
+        return Result(scenario, self.lane.case, self.name, samples, failed=self.failed)
 
 
 def dead_rows_after(lane: Lane, arena: Arena) -> dict[str, int]:

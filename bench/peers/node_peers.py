@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import subprocess
@@ -12,9 +11,11 @@ from typing import IO, TYPE_CHECKING
 
 from bench.peers.library import Library, PublishingSession, place
 from bench.peers.penstock_sql import queue_name
+from bench.peers.processes import run_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import asyncio
+    from collections.abc import Sequence
 
     from bench.model import Case
     from bench.payloads import Payload
@@ -76,32 +77,13 @@ class NodePeer(Library):
         return Session(self.name, dsn)
 
 
+def work_words(program: str, dsn: str, jobs: Jobs) -> list[str]:
+    return _words(program, "work", dsn, jobs)
+
+
 async def serve(program: str, dsn: str, jobs: Jobs, stop: asyncio.Event) -> None:
     """Run the program's worker in a process of its own, until `stop` is set."""
-    process = await asyncio.create_subprocess_exec(
-        *_words(program, "work", dsn, jobs),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=2**24,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    telling = asyncio.create_task(_told(process.stdout, jobs.handled))
-    await stop.wait()
-    process.stdin.close()
-    try:
-        await asyncio.wait_for(process.wait(), PATIENCE)
-    except TimeoutError:
-        # All that was asked of it is done by now.
-        process.kill()
-        await process.wait()
-    await telling
-
-
-async def _told(lines: asyncio.StreamReader, handled: Callable[[int], None]) -> None:
-    async for line in lines:
-        for number in line.split():
-            handled(int(number))
+    await run_workers(work_words(program, dsn, jobs), 1, jobs, stop)
 
 
 pg_boss = partial(NodePeer, "pg-boss")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,22 +99,32 @@ class Session:
 class Penstock:
     name: str
     durable_claims: bool
+    #: Differs from the others in how it claims alone, and has nothing to tell of publishing.
+    only_claims: bool = False
+    sql: Path = INSTALL
 
     def unavailable(self, server: Server) -> str | None:  # noqa: ARG002
-        return None if INSTALL.exists() else "sql/install.sql is missing"
+        return None if self.sql.exists() else f"{self.sql} is missing"
 
-    def refuses(self, case: Case) -> str | None:  # noqa: ARG002
-        return None
+    def refuses(self, case: Case) -> str | None:
+        return "publishes as penstock does" if self.only_claims and not case.claims else None
 
     def install(self, server: Server, database: str) -> None:
-        server.run_file(INSTALL, database)
+        server.run_file(self.sql, database)
 
     def open(self, dsn: str, case: Case) -> Session:
         return Session(dsn, case, durable_claims=self.durable_claims)
 
+    def twin(self, name: str, install: Path) -> Penstock:
+        return replace(self, name=name, sql=install)
+
 
 def relaxed() -> Penstock:
     return Penstock("penstock", durable_claims=False)
+
+
+def joined() -> Penstock:
+    return Penstock("penstock-next", durable_claims=True, only_claims=True)
 
 
 def durable() -> Penstock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Each script finds nothing in peace: an empty claim must not end its client.
 _TEXTBOOK_CLAIM = """
@@ -48,6 +48,41 @@ where outcome = 'acked'
 """,
 )
 
+# What a client holds is in its variables, which outlive a run of the script.
+_PENSTOCK_NEXT = replace(
+    _PENSTOCK,
+    claim_one="""
+select coalesce(max(message_id), 0) as id, count(payload) as payloads
+from penstock.ack_and_consume('queue-0', 'client' || :client_id, :id, 600) \\gset
+""",
+    claim_batch="""
+select coalesce(array_agg(message_id) filter (where message_id is not null), '{{}}')::text as ids,
+    count(payload) as payloads
+from penstock.ack_and_consume_batch(
+    'queue-0', 'client' || :client_id, :ids::bigint[], 600, {batch}) \\gset
+""",
+)
+
+_PGMQ = Scripts(
+    claim_one="""
+select coalesce(max(msg_id), 0) as id, count(message) as payloads
+from pgmq.read('queue-0', 600, 1) \\gset
+select pgmq.delete('queue-0', :id::bigint);
+""",
+    claim_batch="""
+select coalesce(array_agg(msg_id), '{{}}')::text as ids, count(message) as payloads
+from pgmq.read('queue-0', 600, {batch}) \\gset
+select count(*) from pgmq.delete('queue-0', :ids::bigint[]);
+""",
+    publish_one="""
+select pgmq.send('queue-0', '{"order": 1, "note": "one of many publishers"}'::jsonb);
+""",
+    acked="""
+select (select last_value from pgmq."q_queue-0_msg_id_seq")
+    - (select count(*) from pgmq."q_queue-0")
+""",
+)
+
 _TEXTBOOK = Scripts(
     claim_one=f"""
 with claimed as ({_TEXTBOOK_CLAIM.replace("{batch}", "1")})
@@ -69,4 +104,9 @@ select (select last_value from textbook.message_id_seq) - (select count(*) from 
 """,
 )
 
-SCRIPTS = {"penstock": _PENSTOCK, "textbook": _TEXTBOOK}
+SCRIPTS = {
+    "penstock": _PENSTOCK,
+    "penstock-next": _PENSTOCK_NEXT,
+    "textbook": _TEXTBOOK,
+    "pgmq": _PGMQ,
+}

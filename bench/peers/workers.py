@@ -30,6 +30,8 @@ class Jobs:
     concurrency: int
     seconds: float
     handled: Callable[[int], None]
+    #: Told when several processes begin, which have loaded their library before.
+    begun: Callable[[], None] = lambda: None
 
     async def do(self, number: int) -> None:
         if self.seconds:

@@ -18,6 +18,7 @@ from bench.scenarios.publish import Publish
 from bench.scenarios.trickle import Trickle
 from bench.scenarios.wakeup import Wakeup
 from bench.scenarios.worker import WholeWorker
+from bench.scenarios.workers import WorkerProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +52,7 @@ _ALL: tuple[Scenario, ...] = (
     PayloadSize(),
     WholeWorker(),
     WorkersAndJobs(),
+    WorkerProcesses(),
     Wakeup(),
     *CURVES,
 )

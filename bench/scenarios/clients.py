@@ -1,26 +1,26 @@
-"""One queue and more and more clients: claim and ack, in ones and tens; and many publishers."""
+"""One queue and more and more clients: claim and ack, in ones and tens, by key; many publishers."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from bench import pgbench
+from bench.contestants import kind
 from bench.measure import Probe, Stopwatch
-from bench.model import Case, Result
+from bench.model import Case
 from bench.peers.scripts import SCRIPTS
 from bench.peers.sessions import OPTIONS
-from bench.trials import described
+from bench.trials import in_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bench.arena import Arena, Lane
-    from bench.model import Sample
+    from bench.model import Result, Sample
 
 CLIENTS = (1, 4, 16, 64)
 PUBLISHERS = 64
+#: Keys of a fifo queue: many more than clients, so that none has to wait for a key.
+KEYS = 10_000
 #: A client claims and acks on one connection, and every commit waits for the disk.
 DURABLE = f"{OPTIONS} -c synchronous_commit=on"
 
@@ -37,37 +37,21 @@ class Clients:
     cases: ClassVar[tuple[Case, ...]] = (
         *(Case(f"{count} clients, batch {batch}", batch=batch, clients=count)
           for batch in (1, 10) for count in CLIENTS),
+        *(Case(f"{count} clients, {KEYS:,} keys", clients=count, keys=KEYS) for count in (4, 16)),
         Case(f"{PUBLISHERS} publishers", clients=PUBLISHERS, claims=False),
     )  # fmt: skip
 
     def run(self, arena: Arena) -> list[Result]:
-        able = replace(arena, contestants=[c for c in arena.contestants if c.name in SCRIPTS])
+        able = replace(arena, contestants=[c for c in arena.contestants if kind(c) in SCRIPTS])
         results: list[Result] = []
         for case in self.cases:
-            results += self._case(case, able)
+            results += in_turns(self.name, case, able, lambda lane: _round(lane, arena))
             arena.meter.advance(1 / len(self.cases))
         return results
 
-    def _case(self, case: Case, arena: Arena) -> Iterator[Result]:
-        """The contestants take turns, so that a busy moment of the machine hits all of them."""
-        samples: dict[str, list[Sample]] = {c.name: [] for c in arena.contestants}
-        failed: dict[str, str] = {}
-        with ExitStack() as stack:
-            lanes = [stack.enter_context(arena.lane(c, case)) for c in arena.contestants]
-            for number in range(1, arena.sizes.repeats + 1):
-                for lane in lanes:
-                    name = lane.contestant.name
-                    arena.meter.say(f"{name}, {case.label}, round {number}")
-                    try:
-                        samples[name].append(_round(lane, arena))
-                    except Exception as error:  # noqa: BLE001 - must not end the others' run
-                        failed[name] = described(error)
-        for name, found in samples.items():
-            yield Result(self.name, case, name, tuple(found), failed=failed.get(name))
-
 
 def _round(lane: Lane, arena: Arena) -> Sample:
-    case, sizes, scripts = lane.case, arena.sizes, SCRIPTS[lane.contestant.name]
+    case, sizes, scripts = lane.case, arena.sizes, SCRIPTS[kind(lane.contestant)]
     backlog = sizes.client_backlog * min(case.batch, 4) if case.claims else 0
     lane.preload(backlog, sizes)
     lane.vacuum()
@@ -96,6 +80,6 @@ def _round(lane: Lane, arena: Arena) -> Sample:
 
 def _acked(lane: Lane, arena: Arena) -> int:
     with arena.server.admin(lane.database) as connection:
-        row = connection.execute(SCRIPTS[lane.contestant.name].acked.encode()).fetchone()
+        row = connection.execute(SCRIPTS[kind(lane.contestant)].acked.encode()).fetchone()
     assert row is not None
     return int(row[0])

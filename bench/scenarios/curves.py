@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from bench import work
+from bench.contestants import kind
 from bench.model import Case
 from bench.turns import take_turns
 
@@ -45,7 +46,7 @@ class Curve:
         work.claim_and_ack(lane, messages, watch)
 
     def run(self, arena: Arena) -> list[Result]:
-        chosen = [each for each in arena.contestants if each.name in CONTESTANTS]
+        chosen = [each for each in arena.contestants if kind(each) in CONTESTANTS]
         return take_turns(self, replace(arena, contestants=chosen))
 
 

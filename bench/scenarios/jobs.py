@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from bench.contestants import kind
 from bench.model import Case, Result
 from bench.peers.workers import WORKERS
 from bench.running import pace, worker_of
@@ -34,7 +35,7 @@ class WorkersAndJobs:
     claims: ClassVar[bool] = False
 
     def run(self, arena: Arena) -> list[Result]:
-        able = replace(arena, contestants=[c for c in arena.contestants if c.name in WORKERS])
+        able = replace(arena, contestants=[c for c in arena.contestants if kind(c) in WORKERS])
         return one_by_one(self.name, list(SETTINGS), able, lambda lane: self._one(lane, arena))
 
     def _one(self, lane: Lane, arena: Arena) -> Result:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import penstock
 import penstock.sync
 from bench import figures
+from bench.contestants import kind
 from bench.measure import Probe, Stopwatch
 from bench.model import Case, Result
 from bench.peers.penstock_sql import queue_name
@@ -101,7 +102,7 @@ class Wakeup:
 
     def _one(self, lane: Lane, arena: Arena) -> Result:
         contestant, sizes = lane.contestant.name, arena.sizes
-        if contestant != JUDGED:
+        if kind(lane.contestant) != JUDGED:
             return Result(self.name, lane.case, contestant, skipped="measured without its loop")
         arena.meter.say(f"{contestant}: {lane.case.label}")
         arrivals, stopped = _Arrivals(), threading.Event()

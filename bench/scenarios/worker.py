@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from bench.contestants import kind
 from bench.measure import Probe, Stopwatch
 from bench.model import Case, Result
 from bench.peers.workers import WORKERS
@@ -39,7 +40,7 @@ class WholeWorker:
 
     def run(self, arena: Arena) -> list[Result]:
         # Only libraries have a worker; the others would fill the table with dashes.
-        able = replace(arena, contestants=[c for c in arena.contestants if c.name in WORKERS])
+        able = replace(arena, contestants=[c for c in arena.contestants if kind(c) in WORKERS])
         idle = one_by_one(self.name, [self.IDLE], able, lambda lane: self._idle(lane, arena))
         return [*self._backlogs(able), *idle]
 

@@ -3,7 +3,7 @@
 import { Logger, makeWorkerUtils, run } from 'graphile-worker'
 import pg from 'pg'
 
-import { doer, publishing, released } from './talk.mjs'
+import { begun, doer, publishing, released } from './talk.mjs'
 
 const [role, host, user, database, queue, concurrency, milliseconds] = process.argv.slice(2)
 const pgPool = new pg.Pool({ host, user, database, max: 10 })
@@ -15,6 +15,7 @@ const logger = new Logger(() => () => {})
 if (role === 'work') {
   const job = doer(Number(milliseconds))
   const concurrentJobs = Number(concurrency)
+  await begun()
   const runner = await run({
     pgPool,
     logger,

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 
 import PgBoss from 'pg-boss'
 
-import { doer, publishing, released } from './talk.mjs'
+import { begun, doer, publishing, released } from './talk.mjs'
 
 const [role, host, user, database, queue, concurrency, milliseconds] = process.argv.slice(2)
 const serving = role === 'work'
@@ -33,6 +33,7 @@ if (role === 'install') {
     }
     return Promise.all(Array.from({ length: atATime }, oneAfterAnother))
   }
+  await begun()
   const options = { batchSize: 1000, pollingIntervalSeconds: 0.5 }
   for (let worker = 0; worker < workers; worker++) await boss.work(queue, options, work)
   await released()

@@ -33,6 +33,12 @@ function teller() {
   }
 }
 
+/** Says that we are ready; resolves when the benchmark has written a line. */
+export function begun() {
+  process.stdout.write('ready\n')
+  return new Promise((resolve) => process.stdin.once('data', resolve))
+}
+
 /** Resolves when the benchmark has closed our input. */
 export function released() {
   return new Promise((resolve) => process.stdin.on('end', resolve).resume())
