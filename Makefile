@@ -14,7 +14,7 @@ SEED   ?=
 PROVE  ?=
 
 # Programs that write files into the repository; each can tell whether its files are current.
-GENERATORS := tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/observe_reference.py tools/python_reference.py tools/sqs_model.py tools/sqs_compatibility.py tools/proof_page.py
+GENERATORS := tools/grants.py tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/observe_reference.py tools/python_reference.py tools/sqs_model.py tools/sqs_compatibility.py tools/proof_page.py
 CHECKED    := $(wildcard src bench prove tests tools examples)
 
 .DEFAULT_GOAL := help

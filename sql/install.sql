@@ -7,6 +7,7 @@ begin;
 \ir schema.sql
 
 -- What is stored
+\ir tables/migrations.sql
 \ir tables/settings.sql
 \ir tables/error_codes.sql
 \ir tables/topics.sql
@@ -34,13 +35,15 @@ begin;
 \ir tables/audit.sql
 \ir tables/types.sql
 
--- What earlier installations lack
-\ir migrations/paused_queues.sql
-\ir migrations/grantees.sql
-\ir migrations/maintenance_steps.sql
-\ir migrations/changed_answers.sql
-\ir migrations/expiries.sql
-\ir migrations/stream_marks.sql
+-- What earlier installations lack: each runs once
+\ir migrations/0001_paused_queues.sql
+\ir migrations/0002_grantees.sql
+\ir migrations/0003_maintenance_steps.sql
+\ir migrations/0004_expiries.sql
+\ir migrations/0005_stream_marks.sql
+\ir unknown_migrations.sql
+\ir tables/indexes.sql
+\ir changed_answers.sql
 
 -- How it works inside
 \ir internal/errors.sql
@@ -220,13 +223,14 @@ begin;
 \ir sqs/access_keys.sql
 
 -- What all tables have, those of SQS included
-\ir migrations/replica_identities.sql
+\ir replica_identities.sql
 
 -- What an earlier version had and this one has not
 \ir sweep.sql
 
 -- Who may
 \ir roles.sql
+\ir grants.sql
 
 commit;
 reset client_min_messages;

@@ -28,6 +28,8 @@ begin
         raise exception 'Penstock needs PostgreSQL 14 or newer, this server is %', current_setting('server_version')
             using errcode = 'PS012', hint = 'Install into a newer server.';
     end if;
+    -- penstock_data.record_migration() asks for it, until the transaction ends.
+    perform set_config('penstock.new_installation', (to_regclass('penstock_data.settings') is null)::text, true);
     if to_regprocedure('penstock.schema_version()') is not null then
         execute 'select penstock.schema_version()' into v_installed;
         -- Until sweep.sql, an old signature beside a new one would make calls in function bodies ambiguous.

@@ -11,6 +11,7 @@ create table if not exists pgqs_data.access_keys (
 );
 
 -- Add an access key, or replace the one of the same id.
+-- Roles: admin
 create or replace function pgqs.put_access_key(
     access_key text, sealed_secret text, account text, role text, queues text[] default '{}', name text default ''
 ) returns void
@@ -25,6 +26,7 @@ $$;
 comment on function pgqs.put_access_key(text, text, text, text, text[], text) is 'Add or replace an access key of the SQS server.';
 
 -- Forget an access key.  Returns false when there is none of this id.
+-- Roles: admin
 create or replace function pgqs.delete_access_key(access_key text) returns boolean
 language sql security definer
 set search_path = pg_catalog, pg_temp
@@ -35,6 +37,7 @@ $$;
 comment on function pgqs.delete_access_key(text) is 'Forget an access key of the SQS server.';
 
 -- Every access key with its sealed secret: for the server.
+-- Roles: admin
 create or replace function pgqs.list_access_keys()
 returns table (access_key text, sealed_secret text, account text, role text, queues text[], name text, created_at timestamptz)
 language sql stable security definer

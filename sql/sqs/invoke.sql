@@ -24,6 +24,7 @@ $$;
 --     select pgqs.invoke('SendMessage', '{"QueueUrl": "my-queue", "MessageBody": "Hello, world!"}');
 -- context, for servers: {"account", "region", "base_url" or "queue_url", "sender_id", "trace_header", "protocol"}.
 -- Errors: SQLSTATE PQ400 with SQS's message; the detail is JSON with shape, query_code and status (pgqs.error_shapes).
+-- Roles: publisher, consumer, monitor, admin
 create or replace function pgqs.invoke(action text, request jsonb, context jsonb default null) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

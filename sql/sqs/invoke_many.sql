@@ -59,6 +59,7 @@ $$;
 -- Perform an action for many requests at once.  Answers come in the order of the requests; one that fails has the answer
 -- {"__error": {"shape", "message", "query_code", "status"}} and does not hinder the others.  The actions on
 -- messages cost little more than for one request, the others what they cost one by one.
+-- Roles: publisher, consumer, monitor, admin
 create or replace function pgqs.invoke_many(action text, requests jsonb[], contexts jsonb[] default null) returns setof jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

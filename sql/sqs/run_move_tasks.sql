@@ -1,5 +1,6 @@
 -- Carry on the move tasks that are running: call it every second or so.  Safe from everywhere at once.  Returns how many
 -- messages were moved.  Locks: the tasks, and the claim locks of their queues.
+-- Roles: consumer, admin
 create or replace function pgqs.run_move_tasks() returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

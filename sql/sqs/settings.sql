@@ -1,6 +1,7 @@
 -- Change a setting of the SQS door; null puts it back to its default.
 --     recreate_wait, purge_wait: how long SQS has people wait before they make a deleted queue again, or purge a queue
 --     again ('0' switches the rule off); max_in_flight: how many messages of a queue can be in flight.
+-- Roles: admin
 create or replace function pgqs.configure(setting text, value text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -14,4 +14,10 @@ create table if not exists penstock_data.claims (
 ) with (toast_tuple_target = 8160);
 -- Partial, though every row is in it: only a statement that repeats the condition can use it.  Else a plan made while the
 -- table was empty might look up a token here, and walk over all claims of the queue.
-create index if not exists claims_deadline on penstock_data.claims (queue_id, deadline) where deadline > '-infinity';
+do $$
+begin
+    if to_regclass('penstock_data.claims_deadline') is null then
+        create index claims_deadline on penstock_data.claims (queue_id, deadline) where deadline > '-infinity';
+    end if;
+end
+$$;

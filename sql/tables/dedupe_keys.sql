@@ -6,4 +6,10 @@ create table if not exists penstock_data.dedupe_keys (
     until       timestamptz not null,
     primary key (topic_id, dedupe_key)
 );
-create index if not exists dedupe_keys_until on penstock_data.dedupe_keys (until);
+do $$
+begin
+    if to_regclass('penstock_data.dedupe_keys_until') is null then
+        create index dedupe_keys_until on penstock_data.dedupe_keys (until);
+    end if;
+end
+$$;

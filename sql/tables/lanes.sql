@@ -26,4 +26,10 @@ create table if not exists penstock_data.backlog (
     expires_at  timestamptz,                            -- as in scheduled
     primary key (queue_id, lane, rank)
 );
-create index if not exists backlog_message on penstock_data.backlog (queue_id, message_id);
+do $$
+begin
+    if to_regclass('penstock_data.backlog_message') is null then
+        create index backlog_message on penstock_data.backlog (queue_id, message_id);
+    end if;
+end
+$$;

@@ -22,9 +22,19 @@ create table if not exists penstock_data.messages (
     headers         jsonb
 ) partition by list (segment);
 
-create index if not exists messages_window on penstock_data.messages (topic_id, xid, id);
-create index if not exists messages_id on penstock_data.messages (topic_id, id);
-create index if not exists messages_flagged on penstock_data.messages (topic_id, xid, id) where flagged;
+do $$
+begin
+    if to_regclass('penstock_data.messages_window') is null then
+        create index messages_window on penstock_data.messages (topic_id, xid, id);
+    end if;
+    if to_regclass('penstock_data.messages_id') is null then
+        create index messages_id on penstock_data.messages (topic_id, id);
+    end if;
+    if to_regclass('penstock_data.messages_flagged') is null then
+        create index messages_flagged on penstock_data.messages (topic_id, xid, id) where flagged;
+    end if;
+end
+$$;
 
 create table if not exists penstock_data.messages_0 partition of penstock_data.messages for values in (0);
 -- The first segments; later ones are added and dropped (tables/segments.sql knows them).

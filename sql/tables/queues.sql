@@ -22,7 +22,13 @@ create table if not exists penstock_data.queues (
                            (ordering = 'standard' and filter is null and starts_at is null) stored,
     created_at             timestamptz not null default clock_timestamp()
 );
-create index if not exists queues_topic on penstock_data.queues (topic_id);
+do $$
+begin
+    if to_regclass('penstock_data.queues_topic') is null then
+        create index queues_topic on penstock_data.queues (topic_id);
+    end if;
+end
+$$;
 
 -- When an exclusive queue ends.  Apart from queues, because it is updated again and again.
 create table if not exists penstock_data.keep_alives (

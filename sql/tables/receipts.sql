@@ -14,7 +14,13 @@ create table if not exists penstock_data.receipts (
     error        text
 ) partition by list (segment);
 
-create index if not exists receipts_window on penstock_data.receipts (queue_id, xid);
+do $$
+begin
+    if to_regclass('penstock_data.receipts_window') is null then
+        create index receipts_window on penstock_data.receipts (queue_id, xid);
+    end if;
+end
+$$;
 
 do $$
 begin

@@ -7,4 +7,10 @@ create table if not exists penstock_data.renewals (
     lapses_at   timestamptz not null,
     primary key (queue_id, message_id)
 );
-create index if not exists renewals_over on penstock_data.renewals (queue_id, lapses_at);
+do $$
+begin
+    if to_regclass('penstock_data.renewals_over') is null then
+        create index renewals_over on penstock_data.renewals (queue_id, lapses_at);
+    end if;
+end
+$$;

@@ -14,9 +14,19 @@ create table if not exists penstock_data.scheduled (
     expires_at  timestamptz,                    -- when the message expires, so that maintain() finds it; null: never
     primary key (queue_id, message_id)
 );
-create index if not exists scheduled_due on penstock_data.scheduled (queue_id, priority, visible_at, message_id)
-    where rank is null;
-create index if not exists scheduled_ranked on penstock_data.scheduled (queue_id, priority, rank, message_id)
-    where rank is not null;
-create index if not exists scheduled_given_back on penstock_data.scheduled (queue_id, xid)
-    where xid is not null;
+do $$
+begin
+    if to_regclass('penstock_data.scheduled_due') is null then
+        create index scheduled_due on penstock_data.scheduled (queue_id, priority, visible_at, message_id)
+            where rank is null;
+    end if;
+    if to_regclass('penstock_data.scheduled_ranked') is null then
+        create index scheduled_ranked on penstock_data.scheduled (queue_id, priority, rank, message_id)
+            where rank is not null;
+    end if;
+    if to_regclass('penstock_data.scheduled_given_back') is null then
+        create index scheduled_given_back on penstock_data.scheduled (queue_id, xid)
+            where xid is not null;
+    end if;
+end
+$$;

@@ -7,4 +7,10 @@ create unlogged table if not exists penstock_data.waiting (
     queue_id  bigint,                   -- null: a reader waits
     token     text                      -- whose wait it is: their next claim that finds something ends it; null: anybody's does
 );
-create index if not exists waiting_topic on penstock_data.waiting (topic_id, until);
+do $$
+begin
+    if to_regclass('penstock_data.waiting_topic') is null then
+        create index waiting_topic on penstock_data.waiting (topic_id, until);
+    end if;
+end
+$$;

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
 from penstock.errors import (
     INSTALL_ADVICE,
+    Conflict,
     NotInstalled,
     PenstockError,
     WrongSchemaVersion,
@@ -36,6 +38,9 @@ _STAMP = sql.SQL(
 
 _PACKAGE = Path(__file__).resolve().parent
 _TRANSACTION = ("begin;", "commit;")
+_DEADLOCK = "40P01"
+# So many deadlocks are overcome; the next one is raised.
+_DEADLOCKS = 4
 
 
 def folder() -> Path:
@@ -72,10 +77,23 @@ def _lines(path: Path, including: tuple[Path, ...]) -> Iterator[str]:
 
 
 def install(conn: psycopg.Connection[Any]) -> None:
-    """Install the engine, or bring an older one up to this version; all of it or nothing."""
+    """Install the engine, or bring an older one up to this version; all of it or nothing.
+
+    A migration locks tables that calls have locked in another order.  When the server ends the
+    installation to resolve such a deadlock, it is repeated, unless the caller's transaction is
+    open: that one holds locks which only its end frees.
+    """
     body = sql.SQL("select {}").format(sql.Literal(fingerprint())).as_string(conn)
     stamp = _STAMP.format(body=sql.Literal(body)).as_string(conn)
-    _run(conn, script("install.sql") + stamp)
+    statements = script("install.sql") + stamp
+    repeatable = conn.info.transaction_status == TransactionStatus.IDLE
+    for _ in range(_DEADLOCKS if repeatable else 0):
+        try:
+            return _run(conn, statements)
+        except Conflict as problem:
+            if problem.code != _DEADLOCK:
+                raise
+    return _run(conn, statements)
 
 
 def follow(conn: psycopg.Connection[Any]) -> bool:

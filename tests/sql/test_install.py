@@ -164,7 +164,7 @@ def test_install_over_an_engine_that_did_not_note_expiries_notes_them(
         assert mq("release_message", queue, row.message_id, "me")
     mq.db.execute(
         """
-        drop table penstock_data.renewals;
+        drop table penstock_data.migrations, penstock_data.renewals;
         alter table penstock_data.scheduled drop column expires_at;
         alter table penstock_data.backlog drop column expires_at;
         alter type penstock_data.entry drop attribute expires_at;
@@ -196,7 +196,7 @@ def test_install_brings_housekeeping_in_steps_to_an_earlier_engine(
     mq.db.execute(
         """
         alter table penstock_data.segments drop column freed_by, drop column leaving;
-        drop table penstock_data.maintenance;
+        drop table penstock_data.migrations, penstock_data.maintenance;
         alter table penstock_data.messages_2 replica identity default;
         drop function penstock.maintain();
         drop procedure penstock.run_maintenance();

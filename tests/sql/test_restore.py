@@ -175,6 +175,7 @@ def test_a_repeated_transaction_id_is_noticed_where_nothing_lies_in_the_future(
 
 # What an installation has of its own.
 OWN = (
+    "penstock_data.migrations",
     "penstock_data.settings",
     "penstock_data.incarnation",
     "penstock_data.origin",

@@ -126,6 +126,7 @@ def test_marks_of_an_earlier_installation_are_brought_up(db: Session, database: 
     )
     fresh = db.execute(indexes).fetchone()
     given = {**offset(db), "timeline": 1}
+    db.execute("drop table penstock_data.migrations")
     db.execute("alter table penstock_data.stream_marks drop column boot")
     db.execute(
         "create index stream_marks_newest on penstock_data.stream_marks (timeline, stream_id, lsn)"

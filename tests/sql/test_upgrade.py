@@ -1,6 +1,7 @@
 """Installing over the engine of an earlier release, with messages in every place.
 
-`released/` keeps the scripts of each released engine as one text.  At a release, add one:
+`released/` keeps the scripts of each released engine as one text, and those of the last commit
+before migrations had numbers.  At a release, add one:
 
     python -c "from penstock import schema; print(schema.script('install.sql'))" | gzip -9n > …
 """
@@ -27,8 +28,9 @@ RELEASED = sorted(Path(__file__).with_name("released").glob("*.sql.gz"))
 MADE = {
     "functions": """
         select p.oid::regprocedure::text, pg_get_function_arguments(p.oid),
-            pg_get_function_result(p.oid), p.prosecdef, p.proconfig, p.provolatile, p.proacl::text,
-            md5(p.prosrc)
+            pg_get_function_result(p.oid), p.prosecdef, p.proconfig, p.provolatile, md5(p.prosrc),
+            array(select a::text from unnest(p.proacl) a order by 1),
+            obj_description(p.oid, 'pg_proc')
         from pg_proc p where p.pronamespace::regnamespace::text ~ '^(penstock|pgqs)'
           and p.proname <> 'schema_fingerprint'
     """,
@@ -42,7 +44,9 @@ MADE = {
     """,
     "tables": """
         select c.oid::regclass::text, c.relkind, c.relpersistence, c.relreplident, c.reloptions,
-            c.relacl::text
+            array(select a::text from unnest(coalesce(c.relacl, acldefault(
+                case c.relkind when 'S' then 's' else 'r' end::"char", c.relowner))) a order by 1),
+            obj_description(c.oid, 'pg_class')
         from pg_class c where c.relnamespace::regnamespace::text ~ '^(penstock|pgqs)'
           and c.relkind <> 'i'
     """,
@@ -54,6 +58,17 @@ MADE = {
         select n.conrelid::regclass::text, pg_get_constraintdef(n.oid) from pg_constraint n
         where n.connamespace::regnamespace::text ~ '^(penstock|pgqs)'
     """,
+    "views": """
+        select c.oid::regclass::text, pg_get_viewdef(c.oid) from pg_class c
+        where c.relnamespace::regnamespace::text ~ '^(penstock|pgqs)' and c.relkind = 'v'
+    """,
+    "schemas": """
+        select n.nspname, obj_description(n.oid, 'pg_namespace'), array(
+            select a::text from unnest(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+            order by 1)
+        from pg_namespace n where n.nspname ~ '^(penstock|pgqs)'
+    """,
+    "migrations": "select number, name from penstock_data.migrations",
     "triggers": """
         select pg_get_triggerdef(t.oid) from pg_trigger t where not t.tgisinternal
     """,
@@ -96,4 +111,5 @@ def test_an_upgraded_engine_is_equal_to_a_fresh_one(old: Database, connect: Conn
         schema.install(db)
         fresh = connect()
         for what in MADE:
+            assert made(fresh, what), what
             assert made(db, what) == made(fresh, what), what

@@ -1,4 +1,5 @@
 -- Change a setting of this installation; null puts it back to its default.  See the table penstock_data.settings.
+-- Roles: admin
 create or replace function penstock.configure(setting text, value text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -26,6 +27,7 @@ $$;
 comment on function penstock.configure(text, text) is 'Change a setting of this installation; null restores the default.';
 
 -- The settings of this installation.
+-- Roles: monitor, admin
 create or replace function penstock.configuration() returns table (setting text, value text)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select e.key, e.value
@@ -36,6 +38,7 @@ $$;
 comment on function penstock.configuration() is 'The settings of this installation.';
 
 -- For tests: move the engine's clock.  Durations then pass without waiting.
+-- Roles: admin
 create or replace function penstock.advance_clock(by interval) returns void
 language sql security definer set search_path = pg_catalog, pg_temp as $$
     update penstock_data.settings set clock_shift = clock_shift + $1

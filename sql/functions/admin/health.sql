@@ -1,4 +1,5 @@
 -- Is everything well?  One row per check, with what to do where it is not.
+-- Roles: monitor, admin
 create or replace function penstock.health() returns table (name text, ok boolean, detail text, advice text)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select 'schema', true, format('version %s on PostgreSQL %s', penstock.schema_version(), current_setting('server_version')), null::text

@@ -1,4 +1,5 @@
 -- What people did, newest first; before: go on behind this id.
+-- Roles: monitor, admin
 create or replace function penstock.list_actions(before bigint default null, page_size int default 100)
 returns table (id bigint, at timestamptz, actor text, role text, action text, target text, detail jsonb)
 language plpgsql stable security definer

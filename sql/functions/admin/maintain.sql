@@ -1,5 +1,6 @@
 -- The steps of housekeeping, in their order.  done_at: the last success, to the hour.  failing_since: since when it
 -- fails, how often it did, and why the last time; null: it does not.
+-- Roles: consumer, monitor, admin
 create or replace function penstock.maintenance_steps()
 returns table (step text, done_at timestamptz, failing_since timestamptz, failures int, error text)
 language sql stable security definer
@@ -14,6 +15,7 @@ comment on function penstock.maintenance_steps() is 'The steps of housekeeping, 
 -- Call it in a transaction of its own: what it takes from queues belongs to the transaction until it ends.
 -- Errors: PS005 unknown step; PS005 under REPEATABLE READ or SERIALIZABLE, where it could not see what was written just now.
 -- Locks: the claim lock of one queue; or briefly the table of one segment, or the log.  It waits 50 ms for a lock at most.
+-- Roles: consumer, admin
 create or replace function penstock.maintain_step(step_name text) returns table (step text, affected bigint, more boolean, error text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -31,6 +33,7 @@ comment on function penstock.maintain_step(text) is 'One step of housekeeping, a
 -- All housekeeping, each step in transactions of its own: call penstock.run_maintenance().  Safe from everywhere at once,
 -- and consuming never depends on it.  A step that fails is told by a warning and stops no other.
 -- It commits, so it can't be called inside a transaction; its caller's rights are enough, because each step has its own.
+-- Roles: consumer, admin
 create or replace procedure penstock.run_maintenance()
 language plpgsql as $$
 declare
@@ -57,6 +60,7 @@ comment on procedure penstock.run_maintenance() is 'All housekeeping, each step 
 -- moved, messages lapsed, segments dropped).  At most one segment is emptied.  No row: another session does that step.
 -- Errors: PS005 under REPEATABLE READ or SERIALIZABLE, where it could not see what was written just now.
 -- Locks: until the transaction ends the table of the segment that was emptied, so end it at once.
+-- Roles: consumer, admin
 create or replace function penstock.maintain() returns table (step text, affected bigint, error text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

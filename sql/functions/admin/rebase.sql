@@ -3,6 +3,7 @@
 -- Every queue keeps exactly its unread messages; a reader may see again what it read above its first unread message.
 -- Returns how many messages were stamped; 0, with a notice, where the log is at home.
 -- Errors: PS005 while a subscription still writes to the log.  Locks: everything; stop all clients first.
+-- Roles: admin
 create or replace function penstock.rebase() returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

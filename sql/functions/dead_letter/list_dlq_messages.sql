@@ -1,5 +1,6 @@
 -- Dead letters, oldest first; of one queue or of all, all of them or a page: page_size letters with an id above after.
 -- The rows are those of the view dead_letter_queue.
+-- Roles: admin
 create or replace function penstock.list_dlq_messages(queue_name text default null, after bigint default 0, page_size int default null)
 returns setof penstock.dead_letter_queue
 language plpgsql stable security definer

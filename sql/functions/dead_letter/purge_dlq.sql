@@ -1,4 +1,5 @@
 -- Delete dead letters: of one queue or of all, all of them or those named.  Returns how many.
+-- Roles: admin
 create or replace function penstock.purge_dlq(queue_name text default null, message_ids bigint[] default null) returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

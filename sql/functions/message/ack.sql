@@ -1,5 +1,6 @@
 -- Say that messages are done.  Returns the ids whose claim the token still held; the others are not changed.
 -- Locks: the claims.  A whole claim acked as it was handed out, the usual case, is deleted by its key.
+-- Roles: consumer, admin
 create or replace function penstock.ack_messages(queue_name text, message_ids bigint[], token text) returns setof bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -51,6 +52,7 @@ comment on function penstock.ack_messages(text, bigint[], text) is 'Finish messa
 
 -- Say that a message is done.  False: the token no longer holds it, nothing was changed.  A claim of this message alone,
 -- the usual case, is dealt with here in one statement; anything else is left to ack_messages.
+-- Roles: consumer, admin
 create or replace function penstock.ack_message(queue_name text, message_id bigint, token text) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -4,6 +4,7 @@
 
 -- Finish one message and claim the next one.  Always one row: acked is false when the token no longer holds done_id, and
 -- then nothing is changed for it; message_id is null when there is nothing to claim.  done_id null: claim only.
+-- Roles: consumer, admin
 create or replace function penstock.ack_and_consume(queue_name text, consumer_token text, done_id bigint, vt_seconds int default 30)
 returns table (
     acked boolean, message_id bigint, payload jsonb, headers jsonb, key text, priority int, delivery_attempts int, vt timestamptz,
@@ -24,6 +25,7 @@ comment on function penstock.ack_and_consume(text, text, bigint, int) is
 
 -- Finish messages and claim up to batch_size others.  First a row for each message that is finished, with its id as
 -- acked_id and nothing else; then the claimed messages, as consume_messages_batch returns them, with acked_id null.
+-- Roles: consumer, admin
 create or replace function penstock.ack_and_consume_batch(
     queue_name text, consumer_token text, done_ids bigint[], vt_seconds int, batch_size int
 ) returns table (

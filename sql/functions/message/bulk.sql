@@ -4,6 +4,7 @@
 --     select penstock.publish_stage('orders');
 -- The stage is a temporary table of the caller's own, dropped at commit, so nobody needs rights on the log and a failed
 -- load leaves nothing behind.  Both functions run with the caller's rights.
+-- Roles: publisher, admin
 create or replace function penstock.create_stage() returns void
 language plpgsql security invoker as $$
 begin
@@ -25,6 +26,7 @@ comment on function penstock.create_stage() is 'Create the temporary table penst
 
 -- Publish what was copied into the stage, in its order.  Returns how many rows were published.
 -- Along an index that is made when the rows are there: without one, each chunk would read the whole stage.
+-- Roles: publisher, admin
 create or replace function penstock.publish_stage(topic_name text) returns bigint
 language plpgsql security invoker
 set enable_seqscan = off

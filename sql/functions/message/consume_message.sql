@@ -1,6 +1,7 @@
 -- Claim the next message.  As consume_messages_batch with a batch of one, in statements made for one message: what a
 -- single claim costs is the starting of its statements.
 -- Locks and errors: those of consume_messages_batch.
+-- Roles: consumer, admin
 create or replace function penstock.consume_message(queue_name text, consumer_token text, vt_seconds int default 30)
 returns table (
     message_id bigint, payload jsonb, headers jsonb, key text, priority int, delivery_attempts int, vt timestamptz,

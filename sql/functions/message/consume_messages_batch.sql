@@ -5,6 +5,7 @@
 -- penstock_data.claim_with_care, does the rest.
 -- Locks: the queue's claim lock until the transaction ends, so claim in a short transaction of its own.
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
+-- Roles: consumer, admin
 create or replace function penstock.consume_messages_batch(queue_name text, consumer_token text, vt_seconds int, batch_size int)
 returns table (
     message_id bigint, payload jsonb, headers jsonb, key text, priority int, delivery_attempts int, vt timestamptz,

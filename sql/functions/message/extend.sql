@@ -1,5 +1,6 @@
 -- Claim messages for longer: each deadline moves by extension_seconds.  Returns those whose claim still held.
 -- Locks: the claims.
+-- Roles: consumer, admin
 create or replace function penstock.batch_extend_message_vt(queue_name text, message_ids bigint[], token text, extension_seconds int)
 returns table (message_id bigint, vt timestamptz)
 language plpgsql security definer
@@ -33,6 +34,7 @@ $$;
 comment on function penstock.batch_extend_message_vt(text, bigint[], text, int) is 'Claim messages for longer.';
 
 -- Claim a message for longer: its deadline moves by extension_seconds.  Null: the claim is lost.
+-- Roles: consumer, admin
 create or replace function penstock.extend_message_vt(queue_name text, message_id bigint, token text, extension_seconds int)
 returns timestamptz
 language plpgsql security definer

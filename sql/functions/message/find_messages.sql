@@ -6,6 +6,7 @@
 -- after: the `place` of the last row of the page before.  A call visits 10,000 messages at most: when it stopped there
 -- with a page that is not full, a last row without a message_id tells the place to go on from.
 -- Errors: PS002 unknown queue, PS005 state, after or page_size, PS009 a queue reserved for others.
+-- Roles: consumer, admin
 create or replace function penstock.find_messages(
     queue_name text, state text, after text default '', page_size int default 50, key text default null,
     correlation_id text default null, headers jsonb default null

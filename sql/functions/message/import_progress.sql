@@ -1,5 +1,6 @@
 -- How many rows of a source (a file's digest, say) were imported into a topic so far; 0 when none.
 -- Errors: PS001 unknown topic, PS005 no source, PS009 a topic reserved for others.
+-- Roles: publisher, admin
 create or replace function penstock.import_progress(source text, topic_name text) returns bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -18,6 +19,7 @@ comment on function penstock.import_progress(text, text) is 'How many rows of a 
 -- Note that rows of a source were imported: from rows_before to rows_done.  Call it in the transaction that publishes
 -- them, and a repeated import doubles nothing.  Locks: the source's row, so a second import of it waits, and then fails.
 -- Errors: PS001, PS005 somebody else imported from the same place meanwhile, PS009.
+-- Roles: publisher, admin
 create or replace function penstock.note_import(source text, topic_name text, rows_before bigint, rows_done bigint) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -5,6 +5,7 @@
 -- up, its state and token, and until when.  Of a done message the last entry of history tells whether it was acked or lapsed.
 -- 20,000 receipts are searched at most, from the message on and from now back.
 -- Errors: PS002 unknown queue, PS005 most_characters, PS009 a queue reserved for others.
+-- Roles: consumer, admin
 create or replace function penstock.inspect_message(queue_name text, message_id bigint, most_characters int default 65536)
 returns table (
     state text, payload text, payload_bytes bigint, headers jsonb, key text, priority int, delivery_attempts int,

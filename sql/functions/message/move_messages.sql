@@ -3,6 +3,7 @@
 -- the queue they left (penstock-moved-from).  Claimed and delayed messages stay, and a paused queue gives out none.
 -- Returns how many were moved: 0 when none is left.  Locks: the queue's claim lock.
 -- Errors: PS001, PS002, PS005 the queue's own topic, PS009, PS013, PS018 another transaction holds the queue.
+-- Roles: admin
 create or replace function penstock.move_messages(queue_name text, topic_name text, most int default 1000) returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -51,6 +52,7 @@ comment on function penstock.move_messages(text, text, int) is 'Move waiting mes
 -- and gone here, in one transaction; their headers are those of move_messages, and what expires does so after as long as it
 -- had at first.  Returns how many.
 -- Errors: PS001, PS002, PS005 the queue's own topic, PS009, PS013, PS014 an id that is no dead letter of the queue.
+-- Roles: admin
 create or replace function penstock.move_dlq_messages(
     queue_name text, topic_name text, message_ids bigint[] default null, most int default 1000
 ) returns int

@@ -1,5 +1,6 @@
 -- Say that messages failed: they come back after delay_seconds, or else after the queue's backoff; with their attempts
 -- used up they become dead letters.  Returns the ids whose claim the token still held.  Locks: the claims.
+-- Roles: consumer, admin
 create or replace function penstock.nack_messages(
     queue_name text, message_ids bigint[], token text, delay_seconds int default null, error text default null
 ) returns setof bigint
@@ -16,6 +17,7 @@ $$;
 comment on function penstock.nack_messages(text, bigint[], text, int, text) is 'Report failed messages: they are retried later, or die.';
 
 -- The same, and tells of each message that the token held whether it became a dead letter.
+-- Roles: consumer, admin
 create or replace function penstock.fail_messages(
     queue_name text, message_ids bigint[], token text, delay_seconds int default null, error text default null
 ) returns table (message_id bigint, dead boolean)
@@ -39,6 +41,7 @@ $$;
 comment on function penstock.fail_messages(text, bigint[], text, int, text) is 'Report failed messages, and learn which of them died.';
 
 -- Say that a message failed.  False: the token no longer holds it, nothing was changed.
+-- Roles: consumer, admin
 create or replace function penstock.nack_message(
     queue_name text, message_id bigint, token text, delay_seconds int default null, error text default null
 ) returns boolean
@@ -52,6 +55,7 @@ $$;
 comment on function penstock.nack_message(text, bigint, text, int, text) is 'Report a failed message: it is retried later, or dies.';
 
 -- Send a message to the dead letters at once, whatever its attempts: trying again is of no use.
+-- Roles: consumer, admin
 create or replace function penstock.bury_message(queue_name text, message_id bigint, token text, error text default null) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -2,6 +2,7 @@
 -- the id of the first message, and then publishes nothing.
 -- Costs one insert, however many queues the topic has.  Locks: none, but publishers of one dedupe key wait for each other.
 -- Errors: PS001 unknown topic, PS005 and PS007 arguments, PS009 not permitted, PS010 rebase needed, PS013 log full.
+-- Roles: publisher, admin
 create or replace function penstock.publish_message(
     topic_name text, payload jsonb, deliver_after timestamptz default null, headers jsonb default null, key text default null,
     priority int default 0, expires_at timestamptz default null, dedupe_key text default null, correlation_id text default null,

@@ -1,6 +1,7 @@
 -- Append many messages to a topic in one statement, in the caller's transaction.  Every other argument is an array: one
 -- element for each payload, or a single one that holds for all.  Returns the ids in the order of the payloads.
 -- Errors: as publish_message; with any error nothing is published.
+-- Roles: publisher, admin
 create or replace function penstock.publish_messages(
     topic_name text, payloads jsonb[], deliver_after timestamptz[] default null, headers jsonb[] default null,
     keys text[] default null, priorities int[] default null, expires_at timestamptz[] default null,

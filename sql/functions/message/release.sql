@@ -1,4 +1,5 @@
 -- Give claimed messages back without counting the attempt.  Returns the ids whose claim the token still held.
+-- Roles: consumer, admin
 create or replace function penstock.release_messages(queue_name text, message_ids bigint[], token text) returns setof bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,6 +11,7 @@ $$;
 comment on function penstock.release_messages(text, bigint[], text) is 'Give claimed messages back without counting the attempt.';
 
 -- Give a claimed message back without counting the attempt.  False: the token no longer holds it.
+-- Roles: consumer, admin
 create or replace function penstock.release_message(queue_name text, message_id bigint, token text) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

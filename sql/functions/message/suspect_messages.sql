@@ -2,6 +2,7 @@
 -- held them then may have died of one of them, or of something else.  A consumer that would not lose the rest of what it
 -- holds tries such a message alone.
 -- Errors: PS002 unknown queue, PS009 a queue reserved for others.
+-- Roles: consumer, admin
 create or replace function penstock.suspect_messages(queue_name text, consumer_token text) returns setof bigint
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,5 @@
 -- Forget the completed messages of a queue.  Returns how many.
+-- Roles: admin
 create or replace function penstock.cleanup_queue_messages(queue_name text) returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,6 +11,7 @@ $$;
 comment on function penstock.cleanup_queue_messages(text) is 'Forget the completed messages of a queue; returns how many.';
 
 -- Forget the completed messages of all queues of a topic.  Returns how many.
+-- Roles: admin
 create or replace function penstock.cleanup_topic_messages(topic_name text) returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -3,6 +3,7 @@
 -- start_at says which messages it gets: those published from now on ('end'), all that the log still holds ('beginning'),
 -- or those published since a time.  filter: {"headers": {…}, "payload": {…}}, both by containment.
 -- Errors: PS004 name, PS005 arguments, PS006 exists with other settings.
+-- Roles: admin
 create or replace function penstock.create_queue(
     queue_name text, topic_name text default null, exclusive boolean default false, max_delivery_attempts int default 3,
     keep_alive_seconds int default null, ordering text default 'standard', start_at text default 'end',

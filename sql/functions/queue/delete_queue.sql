@@ -1,5 +1,6 @@
 -- Delete a queue with its claims, schedule, dead letters and history.  Its topic and other queues are not touched.
 -- Locks: the queue's claim lock.
+-- Roles: admin
 create or replace function penstock.delete_queue(queue_name text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

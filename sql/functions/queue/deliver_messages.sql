@@ -2,6 +2,7 @@
 -- With write_id and batch_id (rising) this happens once, however often it is called: a batch that was delivered before
 -- delivers nothing, and 0 is returned.  Locks: for a fifo queue its claim lock.
 -- Errors: PS002 unknown queue, PS005, PS007 a bad message, PS009 not permitted: nothing is delivered then.
+-- Roles: admin
 create or replace function penstock.deliver_messages(
     queue_name text, payloads jsonb[], headers jsonb[] default null, keys text[] default null,
     deliver_after timestamptz[] default null, write_id text default null, batch_id bigint default null

@@ -1,5 +1,6 @@
 -- Keep an exclusive queue alive for keep_alive_seconds from now.  Returns when it ends.
 -- Errors: PS002 unknown queue, PS005 not exclusive, PS008 it has ended already.
+-- Roles: consumer, admin
 create or replace function penstock.extend_queue_keep_alive(queue_name text, keep_alive_seconds int) returns timestamptz
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -23,6 +24,7 @@ $$;
 comment on function penstock.extend_queue_keep_alive(text, int) is 'Keep an exclusive queue alive; returns until when.';
 
 -- Delete exclusive queues that were not kept alive.  Returns how many.  maintain() does it too.
+-- Roles: admin
 create or replace function penstock.cleanup_expired_exclusive_queues() returns int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

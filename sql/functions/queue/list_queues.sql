@@ -1,4 +1,5 @@
 -- All queues with their settings.
+-- Roles: monitor, admin
 create or replace function penstock.list_queues()
 returns table (
     id bigint, name text, topic_name text, exclusive boolean, max_delivery_attempts int, keep_alive_until timestamptz,

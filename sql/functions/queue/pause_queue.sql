@@ -2,6 +2,7 @@
 -- do acks, nacks and extensions of what is claimed already; a claim that ends meanwhile is taken back after the pause.
 -- Locks: the queue's claim lock, so that no claim is under way when this returns.
 -- Errors: PS002 unknown queue.
+-- Roles: admin
 create or replace function penstock.pause_queue(queue_name text) returns timestamptz
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -21,6 +22,7 @@ comment on function penstock.pause_queue(text) is 'Give out no more messages of 
 
 -- Give out messages again, and wake whoever waits for them.  False: the queue was not paused.
 -- Errors: PS002 unknown queue.
+-- Roles: admin
 create or replace function penstock.resume_queue(queue_name text) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -2,6 +2,7 @@
 -- Returns how many messages were dropped.  Tokens of earlier claims are void.  What a transaction has published and not
 -- committed yet, the caller's own included, is neither dropped nor counted.
 -- Locks: the queue's claim lock, and its claims.
+-- Roles: admin
 create or replace function penstock.purge_queue(queue_name text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -32,6 +33,7 @@ $$;
 comment on function penstock.purge_queue(text) is 'Drop every message of a queue that is not done; returns how many.';
 
 -- Drop all messages of all topics, with claims, dead letters and history.  For tests.  Topics and queues stay.
+-- Roles: admin
 create or replace function penstock.purge_all_messages() returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -5,6 +5,7 @@
 -- A transaction that had published before, and commits later, notifies nobody.  Its id is below any that is drawn
 -- (pg_current_xact_id) after this call has committed: until pg_snapshot_xmin(pg_current_snapshot()) is above that one, look
 -- now and then.
+-- Roles: consumer, admin
 create or replace function penstock.start_waiting(queue_name text, seconds int default 5, consumer_token text default null)
 returns text
 language plpgsql security definer
@@ -38,6 +39,7 @@ $$;
 comment on function penstock.start_waiting(text, int, text) is 'Register as waiting for a queue; returns the channel to LISTEN on.';
 
 -- The channel on which a queue's consumers are woken.
+-- Roles: consumer, admin
 create or replace function penstock.queue_channel(queue_name text) returns text
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

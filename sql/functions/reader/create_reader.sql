@@ -1,6 +1,7 @@
 -- Create a named reader of a topic's log: a position that claims nothing and sees every message exactly once, in the
 -- order of ids within each window.  Keeps the log until it has committed it.  Returns its id; the same reader again is
 -- returned as it is.  start_at as for queues.
+-- Roles: admin
 create or replace function penstock.create_reader(reader_name text, topic_name text, start_at text default 'end') returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -37,6 +38,7 @@ $$;
 comment on function penstock.create_reader(text, text, text) is 'Create a named reader of a topic''s log; returns its id.';
 
 -- Delete a reader.
+-- Roles: admin
 create or replace function penstock.delete_reader(reader_name text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -51,6 +53,7 @@ $$;
 comment on function penstock.delete_reader(text) is 'Delete a reader; the log is no longer kept for it.';
 
 -- All readers with how far they are: lag counts the messages not committed yet.
+-- Roles: monitor, admin
 create or replace function penstock.list_readers()
 returns table (id bigint, name text, topic_name text, created_at timestamptz, committed_at timestamptz, lag bigint)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -4,6 +4,7 @@
 -- waits: seconds from when a message was due (published, or the end of its delay) to its first claim; works: seconds from
 -- claim to ack; a few samples of each.
 -- complete = false: more happened than a call counts (20,000 receipts of a queue, 100,000 messages of a topic).
+-- Roles: monitor, admin
 create or replace function penstock.activity(since pg_snapshot default null)
 returns table (
     kind text, name text, snapshot pg_snapshot, published bigint, acked bigint, failed bigint, released bigint, expired bigint,

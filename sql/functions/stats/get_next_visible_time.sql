@@ -1,5 +1,6 @@
 -- When a claim may next find something: now when messages wait, else the next due time or claim's end; null when the
 -- queue holds nothing or is paused.  For consumers that sleep.
+-- Roles: consumer, monitor, admin
 create or replace function penstock.get_next_visible_time(queue_name text) returns timestamptz
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

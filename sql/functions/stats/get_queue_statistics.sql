@@ -2,6 +2,7 @@
 -- later; processing = claimed; completed = done, as far as history goes back; total = pending + processing + completed.
 -- oldest_pending_at: when the oldest pending message was published.  oldest_waiting_at: since when something is due and
 -- not claimed.
+-- Roles: monitor, admin
 create or replace function penstock.get_queue_statistics(queue_name text)
 returns table (
     pending_count bigint, processing_count bigint, completed_count bigint, total_count bigint, scheduled_count bigint,

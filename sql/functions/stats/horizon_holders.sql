@@ -1,6 +1,7 @@
 -- Who keeps vacuum from cleaning up: transactions, prepared transactions and replication slots whose snapshot is older
 -- than min_age (slots have no age: they are told when they hold a snapshot at all).  Oldest first, 20 at most.
 -- Sessions of other roles are seen when the owner of the engine is a superuser or a member of pg_read_all_stats.
+-- Roles: monitor, admin
 create or replace function penstock.horizon_holders(min_age interval default '1 minute')
 returns table (kind text, name text, pid int, application text, state text, since timestamptz, xmin_age bigint)
 language sql stable security definer

@@ -1,4 +1,5 @@
 -- How many messages of a queue are not done yet, per key; the busiest keys first.
+-- Roles: admin
 create or replace function penstock.key_counts(queue_name text, page_size int default 100)
 returns table (key text, message_count bigint)
 language plpgsql stable security definer

@@ -1,5 +1,6 @@
 -- Who consumes: one row per queue and token that holds claims or waits for messages now.  1,000 claims and 1,000 of
 -- those who wait are looked at, per queue.
+-- Roles: monitor, admin
 create or replace function penstock.list_consumers()
 returns table (
     queue_name text, token text, claimed bigint, message_ids bigint[], oldest_claimed_at timestamptz, next_deadline timestamptz,

@@ -1,5 +1,6 @@
 -- Schedules that fired within the last two days, known by the dedupe keys that each fire leaves behind: how often, when
 -- last, and the usual distance between two fires.  The 10,000 keys that are remembered longest are looked at.
+-- Roles: monitor, admin
 create or replace function penstock.list_schedules()
 returns table (schedule_name text, topic_name text, fires bigint, last_fire_at timestamptz, usual_gap interval)
 language sql stable security definer

@@ -2,6 +2,7 @@
 -- retrying, claimed or done, as message_state tells it.  Dead letters are in list_dlq_messages().  Each message is told once.
 -- visible_at: since or until when it is due, or when its claim ends.  blocked_by: what holds it up, and until when.
 -- Errors: PS002 unknown queue, PS009 not permitted.
+-- Roles: monitor, admin
 create or replace function penstock.queue_contents(queue_name text, after_id bigint default 0, through_id bigint default null)
 returns table (
     message_id bigint, state text, attempt int, priority int, key text, tenant_id text, visible_at timestamptz, token text,

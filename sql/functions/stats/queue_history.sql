@@ -2,6 +2,7 @@
 -- Walks the newest receipts backwards, 20,000 at most, so a busy queue's history may begin later than since.
 -- work_p50 and work_p95: seconds from claim to ack.
 -- Errors: PS002 unknown queue, PS005 a step below a second, or more than 1,000 steps.
+-- Roles: monitor, admin
 create or replace function penstock.queue_history(queue_name text, since interval default '1 hour', step interval default '1 minute')
 returns table (
     step_at timestamptz, published bigint, acked bigint, failed bigint, expired bigint, dead bigint, work_p50 real, work_p95 real

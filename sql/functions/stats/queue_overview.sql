@@ -5,6 +5,7 @@
 -- is blocked.  oldest_claimed_at: the claim that is held longest.
 -- blocked_by: the message that holds up the first blocked one, its state (claimed, delayed or retrying), its token, and
 -- until when it does.
+-- Roles: monitor, admin
 create or replace function penstock.queue_overview()
 returns table (
     queue_name text, topic_name text, ordering text, paused_at timestamptz, waiting int, scheduled int, claimed int, dead int,

@@ -1,5 +1,6 @@
 -- Every reader with its lag: messages that it has not committed, counted up to 10,001, which means "more than 10,000".
 -- oldest_at: when the first of them was published.  Cheap however far a reader is behind.
+-- Roles: monitor, admin
 create or replace function penstock.reader_overview()
 returns table (
     reader_name text, topic_name text, created_at timestamptz, committed_at timestamptz, lag int, oldest_at timestamptz

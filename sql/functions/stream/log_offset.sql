@@ -3,6 +3,7 @@
 -- floors: {"topic": id}, messages of that topic with a lower id are.  stream_name: the stream that will use it.
 -- The offset may be used when the transaction of this call has committed: then all that it stands on is on the disk.
 -- Errors: PS009 stream, PS010 rebase needed, PS011 standby.
+-- Roles: consumer, admin
 create or replace function penstock.log_offset(
     at_beginning boolean default false, since timestamptz default null, floors jsonb default null, stream_name text default null
 ) returns jsonb

@@ -7,6 +7,7 @@
 -- a window is open or a topic catches up.  stream_name: the stream's name, if it has one.
 -- A new offset may be used when the transaction of this call has committed: then all that it stands on is on the disk.
 -- Errors: PS001, PS009 topics; PS005, PS015 offset; PS016 log truncated, unless may_lose; PS010, PS011.
+-- Roles: consumer, admin
 create or replace function penstock.next_offset(
     topic_ids bigint[], start_offset jsonb, target jsonb default null, max_rows bigint default null,
     max_bytes bigint default null, min_rows bigint default null, may_lose boolean default false, stream_name text default null

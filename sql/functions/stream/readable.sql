@@ -1,5 +1,6 @@
 -- The topics that a stream or a bulk read names: by name, or all whose name matches a regular expression as a whole.
 -- Errors: PS001 unknown topic, or none matches; PS005 both or neither, or no regular expression; PS009 not permitted.
+-- Roles: consumer, admin
 create or replace function penstock.readable_topics(topic_names text[] default null, pattern text default null)
 returns table (id bigint, name text)
 language plpgsql stable security definer
@@ -40,6 +41,7 @@ comment on function penstock.readable_topics(text[], text) is 'The topics of the
 
 -- The queues whose history a stream or a bulk read names: by name, or all queues of these topics.
 -- Errors: PS002 unknown queue, PS009 not permitted.
+-- Roles: consumer, admin
 create or replace function penstock.readable_queues(queue_names text[] default null, topic_ids bigint[] default null)
 returns table (id bigint, name text, topic_id bigint)
 language plpgsql stable security definer

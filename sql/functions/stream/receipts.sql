@@ -1,4 +1,5 @@
 -- The same as next_offset for history.  A batch ends with a transaction, so it may hold more receipts than max_rows.
+-- Roles: consumer, admin
 create or replace function penstock.next_receipts(
     queue_ids bigint[], start_offset jsonb, target jsonb default null, max_rows bigint default null, min_rows bigint default null,
     stream_name text default null
@@ -69,6 +70,7 @@ $$;
 comment on function penstock.next_receipts(bigint[], jsonb, jsonb, bigint, bigint, text) is 'Where the next batch of a stream of receipts ends.';
 
 -- The same as split_log for history: transactions above after_xid and up to through_xid.
+-- Roles: consumer, admin
 create or replace function penstock.split_receipts(queue_ids bigint[], start_offset jsonb, end_offset jsonb, max_rows bigint)
 returns table (after_xid xid8, through_xid xid8)
 language plpgsql security definer

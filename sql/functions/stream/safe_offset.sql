@@ -4,6 +4,7 @@
 -- committed, else the beginning of the log.  What lies between that point and the offset comes again; nothing is passed
 -- over.  An offset that is not lost is returned as it is.
 -- Errors: PS005 no offset, PS009 stream, PS010, PS011; PS015 when the offset is of another cluster.
+-- Roles: consumer, admin
 create or replace function penstock.safe_offset(lost_offset jsonb, stream_name text default null) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

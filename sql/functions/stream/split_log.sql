@@ -2,6 +2,7 @@
 -- The same offsets always give the same pieces.  min_parts: make at least so many, when there are as many ids; else up to
 -- four of ten thousand ids or more, so that a few tasks share the work.
 -- Errors: PS001, PS009 topics; PS005, PS015 offsets.
+-- Roles: consumer, admin
 create or replace function penstock.split_log(
     topic_ids bigint[], start_offset jsonb, end_offset jsonb, max_rows bigint, min_parts int default null
 ) returns table (after_id bigint, through_id bigint)

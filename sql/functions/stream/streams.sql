@@ -4,6 +4,7 @@
 -- topics that the group has read before and that are not named now stay, and keep the log, until they are deleted.
 -- Locks: the stream.  Errors: PS001, PS009 topics; PS005, PS015 offset; PS006 another entity, or a reader of that name that
 -- is not its own.
+-- Roles: consumer, admin
 create or replace function penstock.open_stream(
     stream_name text, topic_ids bigint[], start_offset jsonb default null, entity text default 'messages', alone boolean default true
 ) returns jsonb
@@ -45,6 +46,7 @@ comment on function penstock.open_stream(text, bigint[], jsonb, text, boolean) i
 
 -- Say that a stream has dealt with everything before an offset.  False when it was there already.
 -- Locks: the stream and its readers.  Errors: PS003 unknown stream, PS005, PS015 offset.
+-- Roles: consumer, admin
 create or replace function penstock.commit_stream(stream_name text, through_offset jsonb) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -71,6 +73,7 @@ comment on function penstock.commit_stream(text, jsonb) is 'Say that a stream ha
 
 -- Delete a stream and its readers: the log is no longer kept for it.
 -- Errors: PS003 unknown stream.
+-- Roles: admin
 create or replace function penstock.delete_stream(stream_name text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -89,6 +92,7 @@ $$;
 comment on function penstock.delete_stream(text) is 'Delete a stream and its readers.';
 
 -- All streams with how far they are; the lag of each topic is in list_readers().
+-- Roles: monitor, admin
 create or replace function penstock.list_streams()
 returns table (name text, entity text, readers text[], created_at timestamptz, committed_at timestamptz, current_offset jsonb)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,6 +1,7 @@
 -- Look at the log of a topic, in the order of ids, a page at a time: what is kept of it, read by its queues or not.
 -- Everything committed before the first page is found; what commits meanwhile may be found or not.
 -- Errors: PS001 unknown topic, PS005 page_size.
+-- Roles: admin
 create or replace function penstock.browse_topic(topic_name text, after bigint default 0, page_size int default 1000)
 returns table (
     message_id bigint, payload jsonb, headers jsonb, key text, priority int, published_at timestamptz,

@@ -1,4 +1,5 @@
 -- Create a topic.  Returns its id; a topic of this name that exists already is returned as it is.
+-- Roles: admin
 create or replace function penstock.create_topic(topic_name text, retention interval default null) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,6 @@
 -- Delete a topic with its queues, readers and everything in them.  Its messages vanish at once and their storage with
 -- the segments they lie in.  Locks: the claim lock of each of its queues.
+-- Roles: admin
 create or replace function penstock.delete_topic(topic_name text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

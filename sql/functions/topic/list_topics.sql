@@ -1,4 +1,5 @@
 -- All topics.
+-- Roles: monitor, admin
 create or replace function penstock.list_topics()
 returns table (id bigint, name text, created_at timestamptz, retention interval, queue_count bigint, reader_count bigint)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,5 +1,6 @@
 -- Give a batch up: drop what was staged for it.  Returns whether it had been published all the same, by a commit whose
 -- answer was lost.  alone as in open_part.
+-- Roles: publisher, admin
 create or replace function penstock.abort_write(write_id text, batch_id bigint, alone boolean default false) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -20,6 +21,7 @@ $$;
 comment on function penstock.abort_write(text, bigint, boolean) is 'Give a batch of a staged write up.';
 
 -- Was this batch of a write published?
+-- Roles: publisher, admin
 create or replace function penstock.is_written(write_id text, batch_id bigint) returns boolean
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -30,6 +32,7 @@ comment on function penstock.is_written(text, bigint) is 'Was this batch of a st
 
 -- May the caller publish to a topic?  For a look before any work is done: an error says why not.
 -- Errors: PS001 unknown topic, PS009 not permitted, PS010 rebase needed, PS013 log full.
+-- Roles: publisher, admin
 create or replace function penstock.check_publishing(topic_name text) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp

@@ -4,6 +4,7 @@
 -- be asked for again at any time.
 -- Errors: PS017 staged rows are missing; PS001 unknown topic, PS005, PS007 a bad row, PS009 not permitted, PS013 log full:
 -- nothing is published then.
+-- Roles: publisher, admin
 create or replace function penstock.commit_write(
     write_id text, batch_id bigint, parts bigint[], row_counts bigint[], topic_name text default null,
     alone boolean default false, keep boolean default true

@@ -5,6 +5,7 @@
 --     copy <stage> (part, payload, key) from stdin;
 --     select penstock.commit_write('nightly load', 1, array[<part>], array[<rows>], 'orders');
 -- Errors: PS005 write_id or batch_id, PS009 a write of another role.
+-- Roles: publisher, admin
 create or replace function penstock.open_part(write_id text, batch_id bigint, alone boolean default false)
 returns table (stage text, part bigint, is_written boolean)
 language plpgsql security definer

@@ -2,6 +2,7 @@
 -- again.  Nothing is noted in the ledger.  row_count is what was copied.  alone: the stage of its own goes with it, so a task
 -- that does all of it in one transaction leaves nothing behind, whatever happens.
 -- Errors: as commit_write.
+-- Roles: publisher, admin
 create or replace function penstock.publish_part(
     write_id text, batch_id bigint, part bigint, row_count bigint, topic_name text default null, alone boolean default false
 ) returns void

@@ -4,6 +4,7 @@ create or replace function pgqs_data.default_region() returns text language sql 
 
 -- The engine's queue behind an SQS queue.  In the default account and region it has the very same name, so that SQL,
 -- Python and SQS clients meet in it.
+-- Roles: publisher, consumer, monitor, admin
 create or replace function pgqs.engine_queue(account text, region text, name text) returns text
 language sql immutable as $$
     select case when coalesce($1, '000000000000') = '000000000000' and coalesce($2, 'us-east-1') = 'us-east-1' then $3

@@ -11,5 +11,13 @@ create table if not exists pgqs_data.move_tasks (
     started_at       timestamptz not null,
     seq              bigint generated always as identity
 );
-create unique index if not exists move_tasks_running on pgqs_data.move_tasks (source_arn) where status in ('RUNNING', 'CANCELLING');
-create index if not exists move_tasks_source on pgqs_data.move_tasks (source_arn, seq);
+do $$
+begin
+    if to_regclass('pgqs_data.move_tasks_running') is null then
+        create unique index move_tasks_running on pgqs_data.move_tasks (source_arn) where status in ('RUNNING', 'CANCELLING');
+    end if;
+    if to_regclass('pgqs_data.move_tasks_source') is null then
+        create index move_tasks_source on pgqs_data.move_tasks (source_arn, seq);
+    end if;
+end
+$$;

@@ -16,7 +16,13 @@ create table if not exists pgqs_data.queues (
     redrive_target         text generated always as (((attributes ->> 'RedrivePolicy')::jsonb) ->> 'deadLetterTargetArn') stored,
     max_receive_count      int generated always as ((((attributes ->> 'RedrivePolicy')::jsonb) ->> 'maxReceiveCount')::int) stored
 );
-create index if not exists queues_redrive_target on pgqs_data.queues (redrive_target) where redrive_target is not null;
+do $$
+begin
+    if to_regclass('pgqs_data.queues_redrive_target') is null then
+        create index queues_redrive_target on pgqs_data.queues (redrive_target) where redrive_target is not null;
+    end if;
+end
+$$;
 
 -- When queues were deleted or purged last: SQS wants a minute before either is done again.
 create table if not exists pgqs_data.recent_events (

@@ -7,4 +7,10 @@ create table if not exists pgqs_data.receive_attempts (
     received_at timestamptz not null,
     primary key (queue_id, attempt_id)
 );
-create index if not exists receive_attempts_age on pgqs_data.receive_attempts (received_at);
+do $$
+begin
+    if to_regclass('pgqs_data.receive_attempts_age') is null then
+        create index receive_attempts_age on pgqs_data.receive_attempts (received_at);
+    end if;
+end
+$$;

@@ -1,10 +1,10 @@
 -- Messages with a place of their own know when they expire.
 do $$
 begin
-    if not exists (
-        select from pg_attribute a
-        where a.attrelid = 'penstock_data.scheduled'::regclass and a.attname = 'expires_at' and not a.attisdropped
-    ) then
+    if not penstock_data.record_migration(4, 'expiries') then
+        return;
+    end if;
+    if not penstock_data.has_column('penstock_data.scheduled', 'expires_at') then
         alter table penstock_data.scheduled add column expires_at timestamptz;
         alter table penstock_data.backlog add column expires_at timestamptz;
         alter type penstock_data.entry add attribute expires_at timestamptz;
@@ -17,6 +17,3 @@ begin
     end if;
 end
 $$;
--- Here and not beside the tables: an earlier installation gets the column above.
-create index if not exists scheduled_expiring on penstock_data.scheduled (queue_id, expires_at) where expires_at is not null;
-create index if not exists backlog_expiring on penstock_data.backlog (queue_id, expires_at) where expires_at is not null;
