@@ -61,9 +61,19 @@ def _attempt(
 
 
 def in_turns(
+    scenario: str, cases: Sequence[Case], arena: Arena, once: Callable[[Lane], Sample]
+) -> list[Result]:
+    """Case by case, and round by round: a busy moment of the machine hits every contestant."""
+    results: list[Result] = []
+    for case in cases:
+        results += _rounds(scenario, case, arena, once)
+        arena.meter.advance(1 / len(cases))
+    return results
+
+
+def _rounds(
     scenario: str, case: Case, arena: Arena, once: Callable[[Lane], Sample]
 ) -> list[Result]:
-    """Round by round, so that a busy moment of the machine hits every contestant of the case."""
     results: list[Result] = []
     with ExitStack() as stack:
         turns: list[Turns] = []

@@ -30,11 +30,7 @@ class WorkerProcesses:
 
     def run(self, arena: Arena) -> list[Result]:
         able = replace(arena, contestants=[c for c in arena.contestants if kind(c) in FLEETS])
-        results: list[Result] = []
-        for case in self.cases:
-            results += in_turns(self.name, case, able, lambda lane: _round(lane, arena))
-            arena.meter.advance(1 / len(self.cases))
-        return results
+        return in_turns(self.name, self.cases, able, lambda lane: _round(lane, arena))
 
 
 def _round(lane: Lane, arena: Arena) -> Sample:
