@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,3 +59,18 @@ def test_without_the_wheel_the_error_says_what_to_install(
     monkeypatch.setattr(java, "find_spec", lambda _name: None)
     with pytest.raises(java.JavaMissing, match=r"penstock\[spark\]"):
         java.home({"PATH": str(tmp_path)})
+
+
+def test_links_into_an_environment_that_is_gone_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = java.packaged()
+    links = [each for each in folder.iterdir() if each.is_symlink()]
+    assert links
+    for link in links:
+        link.unlink()
+        link.symlink_to(tmp_path / "gone" / link.name)
+    assert java.packaged() == folder
+    assert all(link.exists() for link in links)
+    assert {each.name for each in folder.iterdir()} == {"bin", *(link.name for link in links)}

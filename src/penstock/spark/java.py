@@ -76,9 +76,15 @@ def _stand_in(java: Path, real_home: Path) -> Path:
         fresh.write_text(text, encoding="utf-8")
         fresh.chmod(0o700)
         fresh.replace(script)
-    # Spark looks for the release file and the libraries beside bin.
+    # Spark looks for the release file and the libraries beside bin. The folder outlives an
+    # environment, so a link may point into one that is gone. Several processes may write here at
+    # once, so a link is replaced in one step.
     for each in real_home.iterdir():
         link = folder / each.name
-        if each.name != "bin" and not link.exists():
-            link.symlink_to(each)
+        if each.name == "bin" or (link.is_symlink() and link.readlink() == each):
+            continue
+        fresh = folder / f".{each.name}.{os.getpid()}"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(each)
+        fresh.replace(link)
     return folder
