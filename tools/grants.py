@@ -1,4 +1,4 @@
-"""Write sql/grants.sql from the headers of the functions: who may call what.
+"""Write sql/schema/grants.sql from the headers of the functions: who may call what.
 
     python tools/grants.py            write the file
     python tools/grants.py --check    say whether it is current (exit code 1: it is not)
@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 from tools.current import keep  # noqa: E402
 from tools.sql_reference import ROLES, SQL, Function, granted  # noqa: E402
 
-FILE = SQL / "grants.sql"
+FILE = SQL / "schema" / "grants.sql"
 ADMIN = "penstock_admin"
 
 HEAD = """\
@@ -51,7 +51,7 @@ $$;
 
 
 def script() -> str:
-    """The text of sql/grants.sql."""
+    """The text of sql/schema/grants.sql."""
     roles = _roles_by_name(granted())
     rows = [
         f"            ('{schema}', '{name}', '{' '.join(given)}')"

@@ -74,7 +74,7 @@ def test_make_target_exists(words: list[str]) -> None:
 
 
 def test_settings_named_in_the_pages_exist() -> None:
-    sql = (ROOT / "sql" / "functions" / "admin" / "configure.sql").read_text(encoding="utf-8")
+    sql = (ROOT / "sql" / "maintenance" / "configure.sql").read_text(encoding="utf-8")
     named = {
         setting
         for page in written_pages()

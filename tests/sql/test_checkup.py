@@ -98,7 +98,9 @@ def test_a_missing_and_an_invalid_index_are_told(mq: Caller) -> None:
 
 
 def test_every_index_of_the_tables_is_looked_for() -> None:
-    tables = "".join(path.read_text() for path in sorted((ROOT / "sql/tables").glob("*.sql")))
-    made = set(re.findall(r"create (?:unique )?index if not exists (\w+)", tables))
-    looked_for = (ROOT / "sql/internal/checkup.sql").read_text()
+    files = sorted((ROOT / "sql/schema/tables").glob("*.sql"))
+    tables = "".join(path.read_text() for path in files)
+    made = set(re.findall(r"create (?:unique )?index (?:if not exists )?(\w+) on ", tables))
+    assert made
+    looked_for = (ROOT / "sql/maintenance/checkup.sql").read_text()
     assert {name for name in made if f"'{name}'" not in looked_for} == set()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Session = psycopg.Connection[Any]
     Door = Callable[[Database], None]
 
-FILES = sorted((schema.folder() / "migrations").iterdir())
+FILES = sorted((schema.folder() / "schema" / "migrations").iterdir())
 NEXT = len(FILES) + 1
 
 # Plain: a second run would fail.
@@ -68,11 +68,11 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     def release(change: str) -> None:
         copy = tmp_path / "sql"
         shutil.copytree(schema.folder(), copy)
-        name = f"migrations/{NEXT:04}_shelves.sql"
+        name = f"schema/migrations/{NEXT:04}_shelves.sql"
         (copy / name).write_text(MIGRATION.format(change=change), encoding="utf-8")
         script = copy / "install.sql"
         text = script.read_text(encoding="utf-8")
-        last = f"\\ir migrations/{FILES[-1].name}\n"
+        last = f"\\ir schema/migrations/{FILES[-1].name}\n"
         assert text.count(last) == 1
         script.write_text(text.replace(last, f"{last}\\ir {name}\n"), encoding="utf-8")
         monkeypatch.setattr(schema, "folder", lambda: copy)
@@ -91,7 +91,7 @@ def shelves(db: Session) -> int:
 def test_files_are_numbered_and_run_in_their_order() -> None:
     assert [file.name[:5] for file in FILES] == [f"{n:04}_" for n in range(1, NEXT)]
     listed = re.findall(
-        r"^\\ir migrations/(.*)$",
+        r"^\\ir schema/migrations/(.*)$",
         (schema.folder() / "install.sql").read_text(encoding="utf-8"),
         re.MULTILINE,
     )

@@ -105,6 +105,6 @@ def _is_ours(value: object) -> bool:
 
 
 def test_every_code_of_the_engine_has_an_error() -> None:
-    listed = Path(__file__).parents[2] / "sql" / "tables" / "error_codes.sql"
+    listed = Path(__file__).parents[2] / "sql" / "schema" / "tables" / "error_codes.sql"
     codes = set(re.findall(r"'(PS\d{3})'", listed.read_text(encoding="utf-8")))
     assert codes == {code for code in BY_SQLSTATE if code.startswith("PS")}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tools.planted.mutation import Mutation
 
-CARE = "internal/claim_with_care.sql"
-ACK = "functions/message/ack.sql"
-STATES = "internal/states.sql"
+CARE = "claim/claim_with_care.sql"
+ACK = "claim/ack.sql"
+STATES = "message/states.sql"
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
@@ -37,7 +37,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "nack-any-token",
         "only the holder of a claim can nack, release, bury or extend it",
-        "internal/claiming.sql",
+        "claim/held_claims.sql",
         "c.queue_id = p_queue_id and c.token = p_token and c.first_id <= v_rest[v_count]",
         "c.queue_id = p_queue_id and c.first_id <= v_rest[v_count]",
         ("tests/sql/test_ack_nack_release.py",),
@@ -54,7 +54,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "nack-after-deadline",
         "an expired token changes nothing (parts of a claim, nack, release)",
-        "internal/claiming.sql",
+        "claim/held_claims.sql",
         "v_rest[v_count] = any (c.message_ids) and c.deadline > p_now",
         "v_rest[v_count] = any (c.message_ids)",
         ("tests/sql/test_ack_nack_release.py",),
@@ -63,7 +63,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "id-above-last",
         "what commits late is read: a window ends before the oldest open transaction",
-        "internal/short_way.sql",
+        "claim/fast_path.sql",
         "pg_snapshot_xmin(pg_current_snapshot())",
         "pg_snapshot_xmax(pg_current_snapshot())",
         ("tests/concurrency/test_late_committers.py",),
@@ -71,7 +71,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "window-moved-over-gaps",
         "what commits late is read: only a window without gaps is moved on",
-        "internal/short_way.sql",
+        "claim/fast_path.sql",
         "case when g.gapless then format(",
         "case when true then format(",
         ("tests/concurrency/test_late_committers.py", "tests/conformance/test_state_machine.py"),
@@ -79,7 +79,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "window-stays-behind",
         "the log is kept from the transaction that was read last, and not longer",
-        "internal/short_way.sql",
+        "claim/fast_path.sql",
         "when g.gapless and p.last_xid >= pg_snapshot_xmax(p.window_from) "
         "then format('%1$s:%1$s:', p.last_xid)::pg_snapshot",
         "when false then p.window_from",
@@ -88,7 +88,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "fair-taken-for-plain",
         "a claim that looked before the queue became fair takes the long way",
-        "internal/short_way.sql",
+        "claim/fast_path.sql",
         "p.turn is null and ",
         "",
         ("tests/sqs_sql/test_fair.py",),
@@ -96,7 +96,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "timeout-ends-the-run",
         "a step that takes too long stops no other",
-        "internal/steps.sql",
+        "maintenance/steps.sql",
         "exception when others or query_canceled then",
         "exception when others then",
         ("tests/sql/test_maintenance.py",),
@@ -104,7 +104,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "senders-by-hash",
         "senders of one FIFO queue never wait for those of another",
-        "sqs/internal/find_queue.sql",
+        "sqs/queues.sql",
         "    if not found then\n        perform penstock_data.lock_name('senders'",
         "    if true then\n        perform penstock_data.lock_name('senders'",
         ("tests/sqs_sql/test_fifo.py",),
@@ -121,7 +121,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "late-forgotten",
         "transactions open in one window are read in the next",
-        "internal/windows.sql",
+        "log/windows.sql",
         "where pg_visible_in_snapshot(x.xid, p_to)",
         "where false",
         ("tests/concurrency/test_late_committers.py",),
@@ -138,7 +138,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "own-transaction-forgotten",
         "what a transaction publishes after its own claim is not taken for read",
-        "internal/windows.sql",
+        "log/windows.sql",
         "if v_me is null or",
         "if true or v_me is null or",
         ("tests/sql/test_own_transaction.py", "tests/concurrency/test_late_committers.py"),
@@ -146,7 +146,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no-claim-lock",
         "two claims on one queue take turns",
-        "internal/locks.sql",
+        "lib/locks.sql",
         "if penstock_data.try_lock_queue(p_queue_name) or "
         "penstock_data.await_queue_lock(p_queue_name) then",
         "if true then",
@@ -155,7 +155,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "retry-not-counted",
         "every claim counts as an attempt",
-        "internal/pick_scheduled.sql",
+        "ordering/pick_scheduled.sql",
         "array_agg(p.attempt + 1) as attempts",
         "array_agg(greatest(p.attempt, 1)) as attempts",
         ("tests/sql/test_dead_letters.py",),
@@ -163,7 +163,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "crash-not-counted",
         "attempts are counted when claimed: a crash has used one",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "coalesce(u.attempt, 1) - (p_outcome = 'released')::int",
         "coalesce(u.attempt, 1) - (p_outcome in ('released', 'expired'))::int",
         ("tests/sql/test_dead_letters.py",),
@@ -171,7 +171,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "release-counted",
         "release gives the attempt back",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "coalesce(u.attempt, 1) - (p_outcome = 'released')::int",
         "coalesce(u.attempt, 1)",
         ("tests/sql/test_ack_nack_release.py",),
@@ -179,7 +179,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "dead-too-early",
         "a message dies at max_delivery_attempts and only then",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "coalesce(u.attempt, 1) >= v_queue.max_delivery_attempts",
         "coalesce(u.attempt, 1) + 1 >= v_queue.max_delivery_attempts",
         ("tests/sql/test_dead_letters.py",),
@@ -187,7 +187,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "dead-too-late",
         "a message is never delivered more than max_delivery_attempts times",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "coalesce(u.attempt, 1) >= v_queue.max_delivery_attempts",
         "coalesce(u.attempt, 1) > v_queue.max_delivery_attempts",
         ("tests/sql/test_dead_letters.py",),
@@ -195,7 +195,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no-backoff",
         "a failed message waits for its retry",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "case when p_outcome = 'failed'\n",
         "case when false\n",
         ("tests/sql/test_ack_nack_release.py",),
@@ -203,7 +203,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "claims-never-end",
         "a claim takes back what expired",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "d.deadline >= p_from and d.deadline <= p_now",
         "d.deadline >= p_from and d.deadline <= p_now - interval '1 day'",
         ("tests/sql/test_consume.py",),
@@ -211,7 +211,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "extension-forgotten",
         "extending moves the deadline",
-        "functions/message/extend.sql",
+        "claim/extend.sql",
         "p.deadline + make_interval(secs => extension_seconds)",
         "p.deadline",
         ("tests/sql/test_extend.py",),
@@ -227,7 +227,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "late-not-lifted",
         "what is given back while a claim runs is found at once",
-        "internal/given_back.sql",
+        "claim/given_back.sql",
         "if v_places <> '{}' then",
         "if p_full and v_places <> '{}' then",
         ("tests/concurrency/test_claims.py",),
@@ -235,7 +235,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "late-giver-forgotten",
         "what is given back by a transaction that was open at the last look is found at once",
-        "internal/given_back.sql",
+        "claim/given_back.sql",
         "where s.queue_id = p_queue_id and s.xid = x.xid",
         "where s.queue_id = p_queue_id and false",
         ("tests/concurrency/test_claims.py",),
@@ -243,7 +243,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "due-time-forgotten",
         "a delayed message is claimed when its time has come",
-        "internal/claiming.sql",
+        "claim/held_claims.sql",
         "select min(s.visible_at)\n",
         "select null::timestamptz\n",
         ("tests/sql/test_ack_nack_release.py", "tests/sql/test_priority_and_delay.py"),
@@ -251,7 +251,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "turn-already-passed",
         "fair: what comes back gets a turn that is still to come",
-        "internal/lanes.sql",
+        "ordering/lanes.sql",
         "case when p_message_id <= p_turn_id then 1 else 0 end",
         "0",
         ("tests/sql/test_fair.py",),
@@ -259,7 +259,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "lane-never-busy",
         "fifo: one message of a key at a time",
-        "internal/lanes.sql",
+        "ordering/lanes.sql",
         "coalesce(l.busy, false) as busy",
         "false as busy",
         ("tests/sql/test_fifo.py",),
@@ -267,7 +267,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "dead-head-keeps-lane",
         "fifo: a dead head makes way for the next",
-        "internal/lanes.sql",
+        "ordering/lanes.sql",
         "r.outcome in ('acked', 'dead', 'lapsed')",
         "r.outcome in ('acked', 'lapsed')",
         ("tests/sql/test_fifo.py",),
@@ -276,7 +276,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "fair-without-turns",
         "fair: keys take turns",
-        "internal/lanes.sql",
+        "ordering/lanes.sql",
         "coalesce(l.next_rank + e.nth - 1, e.turn)",
         "0",
         ("tests/sql/test_fair.py",),
@@ -284,7 +284,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "fair-one-turn-for-all",
         "fair: every priority takes turns for itself",
-        "internal/lanes.sql",
+        "ordering/lanes.sql",
         "select coalesce(p_position.level_turns[array_position("
         "coalesce(p_position.levels, '{0}'), p_priority)], 0)",
         "select coalesce(p_position.turn, 0)",
@@ -293,7 +293,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "priority-reversed",
         "higher priority first",
-        "internal/levels.sql",
+        "ordering/levels.sql",
         "unnest(v_old || p_new) l order by l desc",
         "unnest(v_old || p_new) l order by l",
         ("tests/sql/test_priority_and_delay.py",),
@@ -301,7 +301,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "low-priority-overtakes",
         "priorities below zero come after plain messages in the log",
-        "internal/levels.sql",
+        "ordering/levels.sql",
         "where level.priority >= 0\n",
         "where true\n",
         ("tests/conformance/test_low_priorities.py",),
@@ -309,7 +309,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "filter-ignored",
         "a filtered queue gets what its filter lets through",
-        "internal/schedule.sql",
+        "ordering/schedule.sql",
         "select p_filter is null\n",
         "select true\n",
         ("tests/sql/test_filters.py",),
@@ -317,7 +317,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "expiry-ignored",
         "a message whose time is over is not delivered",
-        "internal/lapses.sql",
+        "maintenance/lapses.sql",
         "or coalesce(least(m.expires_at, m.published_at + p_queue.retention) <= p_now, false)",
         "or false",
         ("tests/sql/test_publish.py", "tests/sql/test_priority_and_delay.py"),
@@ -325,7 +325,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "dedupe-for-ever",
         "a dedupe key is forgotten after its window",
-        "internal/publishing.sql",
+        "message/message_checks.sql",
         "where d.until <= p_now",
         "where false",
         ("tests/sql/test_dedupe.py",),
@@ -333,7 +333,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "dedupe-never",
         "a dedupe key holds for its window",
-        "internal/publishing.sql",
+        "message/message_checks.sql",
         "where d.until <= p_now",
         "where true",
         ("tests/sql/test_dedupe.py",),
@@ -341,7 +341,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no-evacuation",
         "a straggler keeps its message when its segment is emptied",
-        "internal/segments.sql",
+        "log/segments.sql",
         "where m.segment = %1$s and m.topic_id = n.topic_id and m.id = n.message_id",
         "where %1$s is null",
         ("tests/sql/test_segments.py",),
@@ -349,7 +349,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "unread-emptied",
         "a segment with unread messages is kept",
-        "internal/segments.sql",
+        "log/segments.sql",
         "m.xid >= pg_snapshot_xmax(p.seen)",
         "false",
         ("tests/sql/test_segments.py",),
@@ -357,7 +357,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "late-emptied",
         "a segment with messages of open transactions is kept",
-        "internal/segments.sql",
+        "log/segments.sql",
         "m.xid = any (penstock_data.open_xids(p.seen))",
         "false",
         ("tests/concurrency/test_segments.py", "tests/sql/test_segments.py"),
@@ -365,7 +365,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "retention-ignored",
         "a topic's retention keeps what was read",
-        "internal/segments.sql",
+        "log/segments.sql",
         "where $1 + t.retention > $2",
         "where false",
         ("tests/sql/test_segments.py",),
@@ -373,7 +373,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "kept-swept-away",
         "evacuated messages stay as long as somebody needs them",
-        "internal/segments.sql",
+        "log/segments.sql",
         "where not exists (select from penstock_data.needed_messages() n",
         "where true or not exists (select from penstock_data.needed_messages() n",
         ("tests/sql/test_segments.py",),
@@ -381,7 +381,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "new-segment-at-once",
         "a new segment is used once every transaction can know of it",
-        "internal/segments.sql",
+        "log/segments.sql",
         "and not exists (select from pg_locks l where l.virtualtransaction = any (s.unaware))",
         "",
         ("tests/conformance/test_new_segments.py",),
@@ -389,7 +389,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "purge-keeps-claims",
         "tokens are void after a purge",
-        "internal/queue_settings.sql",
+        "queue/queue_settings.sql",
         "delete from penstock_data.claims c where c.queue_id = p_queue_id;",
         "",
         ("tests/sql/test_queues.py",),
@@ -397,7 +397,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "notified-again-and-again",
         "a transaction notifies a channel once",
-        "internal/wakeups.sql",
+        "notify/wakeups.sql",
         "if position(chr(1) || v_channel || chr(1) in v_woken) = 0 then",
         "if true then",
         ("tests/sql/test_wakeups.py", "tests/conformance/test_stale_waits.py"),
@@ -405,7 +405,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "notified-for-ever",
         "nobody is notified who no longer waits",
-        "internal/wakeups.sql",
+        "notify/wakeups.sql",
         "where w.topic_id = p_topic_id and w.until > penstock_data.clock()",
         "where w.topic_id = p_topic_id",
         ("tests/sql/test_wakeups.py", "tests/conformance/test_stale_waits.py"),
@@ -413,7 +413,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "session-lends-its-rights",
         "an index expression does not get the rights of the session that evaluates it",
-        "internal/permissions.sql",
+        "lib/permissions.sql",
         "unlisten penstock_none;",
         "null;",
         ("tests/sql/test_borrowed_rights.py",),
@@ -421,7 +421,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "grants-follow-names",
         "a role created again under its name gets nothing that the former had",
-        "internal/permissions.sql",
+        "lib/permissions.sql",
         "on conflict (role_name) do update set role_id = excluded.role_id",
         "on conflict (role_name) do nothing",
         ("tests/sql/test_borrowed_rights.py",),
@@ -429,7 +429,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "heir-of-a-name",
         "a grant to a new role of an old name does not revive the old grants",
-        "internal/permissions.sql",
+        "lib/permissions.sql",
         "where g.role_name = p_role and g.role_id = v_id",
         "where true",
         ("tests/sql/test_borrowed_rights.py",),
@@ -437,7 +437,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "public-by-default",
         "default privileges of PUBLIC open no new table",
-        "internal/permissions.sql",
+        "lib/permissions.sql",
         "    execute format('revoke all on %s from public', p_table);\n",
         "",
         ("tests/sql/test_borrowed_rights.py",),
@@ -453,7 +453,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "open-new-segments",
         "default privileges open no table that is created later",
-        "internal/permissions.sql",
+        "lib/permissions.sql",
         "where c.oid = p_table and a.grantee <> c.relowner",
         "where false",
         ("tests/sql/test_borrowed_rights.py",),
@@ -461,7 +461,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "two-claim-locks",
         "a claim that locked the queue excludes those that lock the row of its claim lock",
-        "internal/locks.sql",
+        "lib/locks.sql",
         "for no key update skip locked) m",
         ") m",
         ("tests/concurrency/test_locks.py",),
@@ -469,7 +469,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "registrations-waited-for",
         "housekeeping waits for no registration that a claim holds",
-        "internal/housekeeping.sql",
+        "maintenance/housekeeping.sql",
         "o.until <= p_now limit p_limit for update skip locked))",
         "o.until <= p_now limit p_limit for update))",
         ("tests/concurrency/test_maintenance.py",),
@@ -477,7 +477,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "lanes-waited-for",
         "housekeeping waits for no lane that a claim holds",
-        "internal/housekeeping.sql",
+        "maintenance/housekeeping.sql",
         "split_part(o.lane, ':', 1)::int))\n        limit p_limit for update skip locked));",
         "split_part(o.lane, ':', 1)::int))\n        limit p_limit));",
         ("tests/concurrency/test_maintenance.py",),
@@ -485,7 +485,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "all-queues-in-one-step",
         "a step touches one queue in a transaction",
-        "internal/steps.sql",
+        "maintenance/steps.sql",
         "exit when more;",
         "",
         ("tests/concurrency/test_maintenance.py", "tests/sql/test_maintenance.py"),
@@ -493,7 +493,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a-bad-queue-stops-all",
         "a queue that fails stops no other queue",
-        "internal/steps.sql",
+        "maintenance/steps.sql",
         "            when others then\n                v_count := null;",
         "            when others then\n                raise;\n                v_count := null;",
         ("tests/sql/test_maintenance.py",),
@@ -501,7 +501,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "failure-forgotten-in-the-round",
         "a failure is told until a whole round went well",
-        "internal/steps.sql",
+        "maintenance/steps.sql",
         "elsif v_done.p_reached > 0 or v_state.marred then",
         "elsif v_done.p_reached > 0 then",
         ("tests/sql/test_maintenance.py",),
@@ -509,7 +509,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "failures-not-told",
         "health() tells which step fails",
-        "internal/checkup.sql",
+        "maintenance/checkup.sql",
         "m.failing_since is not null and (m.code not in",
         "false and (m.code not in",
         ("tests/sql/test_maintenance.py",),
@@ -517,7 +517,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "undone-not-told",
         "health() tells which step was not done for a day",
-        "internal/checkup.sql",
+        "maintenance/checkup.sql",
         "or m.failing_since is null and m.done_at <",
         "or false and m.done_at <",
         ("tests/sql/test_maintenance.py",),
@@ -525,7 +525,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "one-transaction-takes-back",
         "maintain() takes from queues nothing that others would wait for",
-        "functions/admin/maintain.sql",
+        "maintenance/maintain.sql",
         "where not m.apart order by m.place",
         "order by m.place",
         ("tests/concurrency/test_maintenance.py", "tests/sql/test_maintenance.py"),
@@ -533,7 +533,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "any-queue-is-locked-to-lapse",
         "a queue with nothing over its time is not locked",
-        "internal/housekeeping.sql",
+        "maintenance/housekeeping.sql",
         "not penstock_data.has_lapsed(p_queue, p_now) or not penstock_data.try_lock_queue",
         "not penstock_data.try_lock_queue",
         ("tests/concurrency/test_maintenance.py",),
@@ -541,7 +541,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "segments-without-end",
         "few segments wait, however long the backlog is",
-        "internal/segments.sql",
+        "log/segments.sql",
         "return v_count < penstock_data.most_waiting(p_current.kind) and (",
         "return (",
         ("tests/concurrency/test_maintenance.py", "tests/sql/test_segments.py"),
@@ -549,7 +549,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "segments-never-grow",
         "a segment is as large as those that wait together",
-        "internal/segments.sql",
+        "log/segments.sql",
         "(v_bytes >= v_others or v_others < c_little)",
         "true",
         ("tests/sql/test_segments.py",),
@@ -557,7 +557,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "surplus-kept",
         "surplus segments are dropped",
-        "internal/segments.sql",
+        "log/segments.sql",
         "and f.nth > penstock_data.most_waiting((f.segment).kind) + 2",
         "and false",
         ("tests/concurrency/test_maintenance.py",),
@@ -565,7 +565,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "dropped-under-a-late-writer",
         "a segment stays while a transaction may take it for the current one",
-        "internal/segments.sql",
+        "log/segments.sql",
         "l.locktype = 'virtualxid' and l.virtualtransaction = any (s.leaving)",
         "false",
         ("tests/concurrency/test_maintenance.py",),
@@ -573,7 +573,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "emptied-under-a-new-queue",
         "a queue created meanwhile keeps what it claimed from the segment",
-        "internal/segments.sql",
+        "log/segments.sql",
         "if p_readers <> penstock_data.all_readers() then",
         "if false then",
         ("tests/concurrency/test_maintenance.py",),
@@ -581,7 +581,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "writers-not-kept-out",
         "no publisher writes to a segment between the last look and its emptying",
-        "internal/segments.sql",
+        "log/segments.sql",
         "'share row exclusive') then\n        return;",
         "'access share') then\n        return;",
         ("tests/concurrency/test_maintenance.py", "tests/concurrency/test_segments.py"),
@@ -589,7 +589,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "idle-holders-of-the-log",
         "a session that emptied a segment and does nothing is ended",
-        "internal/segments.sql",
+        "log/segments.sql",
         "    perform penstock_data.limit_idleness();\n    return true;",
         "    return true;",
         ("tests/sql/test_maintenance.py",),
@@ -597,7 +597,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "migrations-run-again",
         "a migration runs once",
-        "tables/migrations.sql",
+        "schema/tables/migrations.sql",
         "return v_is_new and",
         "return",
         ("tests/sql/test_migrations.py",),
@@ -605,7 +605,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "migrations-of-a-new-installation",
         "a new installation runs no migration",
-        "tables/migrations.sql",
+        "schema/tables/migrations.sql",
         " and current_setting('penstock.new_installation', true) is distinct from 'true'",
         "",
         ("tests/sql/test_migrations.py",),
@@ -613,7 +613,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "equal-views-replaced",
         "an installation without news waits for no reader of a view",
-        "views/views.sql",
+        "stats/views.sql",
         "    if not v_is_equal then",
         "    if true then",
         ("tests/sql/test_migrations.py",),
@@ -629,7 +629,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no-identity-for-new-segments",
         "a publication of all tables refuses nothing in an added segment",
-        "internal/segments.sql",
+        "log/segments.sql",
         "    execute format('alter table %s replica identity full', v_table);\n",
         "",
         ("tests/concurrency/test_server_limits.py",),
@@ -645,7 +645,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "requeue-beside-a-sweep",
         "no step drops messages that are being requeued",
-        "internal/dead_letters.sql",
+        "dead_letter/dead_letters.sql",
         "m.step in ('kept messages dropped', 'segments emptied') for share;",
         "false for share;",
         ("tests/concurrency/test_maintenance.py", "tests/concurrency/test_administration.py"),
@@ -653,7 +653,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "one-sign-is-enough",
         "a restore that repeats one transaction id is noticed",
-        "internal/origin.sql",
+        "maintenance/origin.sql",
         "select count(*) = 2 and bool_and(o.xmin = o.writer) from penstock_data.origin o",
         "select true",
         ("tests/sql/test_restore.py",),
@@ -661,7 +661,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "origin-in-one-transaction",
         "no restore repeats the signs of home: the first row is written by the higher id",
-        "internal/origin.sql",
+        "maintenance/origin.sql",
         "exception when sqlstate 'PS000' then\n        null;       -- never raised",
         "--",
         ("tests/sql/test_restore.py",),
@@ -669,7 +669,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "future-unseen",
         "transaction ids of the future are noticed",
-        "internal/origin.sql",
+        "maintenance/origin.sql",
         "    if v_ahead then",
         "    if false then",
         ("tests/sql/test_rebase.py",),
@@ -677,7 +677,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "own-writes-foreign",
         "what a transaction wrote itself is not of the future",
-        "internal/origin.sql",
+        "maintenance/origin.sql",
         "(select penstock_data.stored_ahead(penstock_data.fresh_xid(), p_most))",
         "true",
         ("tests/sql/test_rebase.py",),
@@ -685,7 +685,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "ids-not-drawn-unseen",
         "message ids that were not drawn here are noticed",
-        "internal/origin.sql",
+        "maintenance/origin.sql",
         "where m.id > penstock_data.last_message_id())",
         "where false)",
         ("tests/sql/test_rebase.py",),
@@ -693,7 +693,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "publishers-not-asked",
         "a session that publishes looks at all signs, too",
-        "internal/lookups.sql",
+        "lib/lookups.sql",
         "and current_setting('penstock.at_home', true) = 'yes' and t.publishers is null",
         "and t.publishers is null",
         ("tests/sql/test_rebase.py",),
@@ -701,7 +701,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "missing-sign-at-home",
         "a sign that is missing counts as foreign",
-        "internal/origin.sql",
+        "maintenance/origin.sql",
         "penstock_data.settings s, penstock_data.incarnation i) is not true\n",
         "penstock_data.settings s, penstock_data.incarnation i) is false\n",
         ("tests/sql/test_rebase.py",),
@@ -709,7 +709,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "sequences-left-behind",
         "rebase puts every sequence above what was drawn from it",
-        "functions/admin/rebase.sql",
+        "maintenance/rebase.sql",
         "perform penstock_data.raise_sequences();",
         "",
         ("tests/sql/test_rebase.py", "tests/sql/test_copies.py"),
@@ -717,7 +717,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "named-columns-forgotten",
         "message ids are looked for wherever they are stored",
-        "internal/rebasing.sql",
+        "maintenance/rebase_steps.sql",
         "a.attname in (s.relname, s.relname || 's', regexp_replace(s.relname, "
         "'s_id_seq$', '_id'))\n            or s.relname = 'message_id'",
         "false\n            or false and s.relname = 'message_id'",
@@ -726,7 +726,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "ids-of-deleted-owners",
         "the ids of deleted topics and queues are not given again",
-        "internal/rebasing.sql",
+        "maintenance/rebase_steps.sql",
         ", regexp_replace(s.relname, 's_id_seq$', '_id'))",
         ")",
         ("tests/sql/test_rebase.py",),
@@ -734,7 +734,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "segments-not-matched",
         "rebase makes the segments that the old server had",
-        "functions/admin/rebase.sql",
+        "maintenance/rebase.sql",
         "perform penstock_data.match_segments();",
         "",
         ("tests/sql/test_rebase.py",),
@@ -742,7 +742,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "stages-not-matched",
         "rebase forgets stages without a table, and tables without a stage",
-        "functions/admin/rebase.sql",
+        "maintenance/rebase.sql",
         "perform penstock_data.match_stages();",
         "",
         ("tests/sql/test_rebase.py",),
@@ -750,7 +750,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "rebase-under-a-subscription",
         "rebase waits until no subscription writes to the log",
-        "functions/admin/rebase.sql",
+        "maintenance/rebase.sql",
         "perform penstock_data.check_subscriptions();",
         "",
         ("tests/sql/test_copies.py",),
@@ -758,7 +758,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "standby-at-home",
         "a session that looked on at a standby does not claim there",
-        "internal/lookups.sql",
+        "lib/lookups.sql",
         "case when pg_is_in_recovery() then 'standby' else 'yes' end",
         "'yes'",
         ("tests/sql/test_errors.py",),
@@ -766,7 +766,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "look-keeps-locks",
         "the look at all signs leaves no locks on segments",
-        "internal/origin.sql",
+        "maintenance/origin.sql",
         "raise exception 'undo' using errcode = 'PS000';",
         "",
         ("tests/sql/test_rebase.py",),
@@ -830,7 +830,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "waits-from-publishing",
         "waiting times count from when a message was due",
-        "functions/stats/activity.sql",
+        "stats/activity.sql",
         "greatest(m.published_at, m.deliver_after)",
         "m.published_at",
         ("tests/sql/test_states.py",),
@@ -838,7 +838,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "expired-head-keeps-its-lane",
         "a fifo claim passes expired messages of a key until it finds one that lives",
-        "internal/pick_scheduled.sql",
+        "ordering/pick_scheduled.sql",
         "perform penstock_data.free_lanes(p_queue.id, v_lapsed.lanes, p_now);",
         "",
         ("tests/sql/test_lapses.py",),
@@ -846,7 +846,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "claim-ends-at-expired",
         "what lapsed takes no place in the batch",
-        "internal/pick_scheduled.sql",
+        "ordering/pick_scheduled.sql",
         "exit when v_left = 0 or not (v_full or p_queue.ordering = 'fifo');",
         "exit;",
         ("tests/sql/test_lapses.py",),
@@ -854,7 +854,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "run-ends-at-expired",
         "what lapsed takes no place in the batch (runs)",
-        "internal/runs.sql",
+        "ordering/runs.sql",
         "not (v_found.tickets = v_most or true = any (v_over))",
         "true",
         ("tests/sql/test_lapses.py",),
@@ -862,7 +862,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "requeued-with-its-old-time",
         "a requeued dead letter has its time anew",
-        "internal/lapses.sql",
+        "maintenance/lapses.sql",
         "where r.queue_id = p_queue.id and r.message_id = u.id and r.lapses_at > p_now)",
         "where false)",
         ("tests/sql/test_lapses.py",),
@@ -870,7 +870,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "moved-with-its-old-time",
         "dead letters whose time is over can move",
-        "functions/message/move_messages.sql",
+        "message/move_messages.sql",
         "penstock_data.renewed_expiry(g.expires_at, g.published_at, v_now)",
         "g.expires_at",
         ("tests/sql/test_lapses.py",),
@@ -878,7 +878,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "expired-unseen-by-maintain",
         "housekeeping finds what expired in the schedule",
-        "internal/lapses.sql",
+        "maintenance/lapses.sql",
         "where s.queue_id = p_queue.id and s.expires_at is not null order by s.expires_at limit 1)"
         " <= p_now",
         "where false order by s.expires_at limit 1) <= p_now",
@@ -887,7 +887,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "busy-taken-for-empty",
         "a claim that did not get its turn says so",
-        "functions/message/consume_messages_batch.sql",
+        "claim/consume_messages_batch.sql",
         "perform penstock_data.tell_busy(queue_name);",
         "",
         ("tests/concurrency/test_busy_queues.py",),
@@ -903,7 +903,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "busy-move-done",
         "moving out of a busy queue is refused and not taken for done",
-        "functions/message/move_messages.sql",
+        "message/move_messages.sql",
         "if not penstock_data.await_claim_turn(move_messages.queue_name) then",
         "if false then",
         ("tests/concurrency/test_busy_queues.py",),
@@ -911,7 +911,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "backoff-overflows",
         "any base, cap and attempt give a backoff",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "extract(epoch from p_base)::float8 * power(2::float8, least(p_attempt - 1, 100))))",
         "extract(epoch from p_base * power(2::float8, least(p_attempt - 1, 100)))::float8))",
         ("tests/sql/test_ack_nack_release.py",),
@@ -919,7 +919,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "stage-read-again-and-again",
         "a row of a stage is read once, however large the stage is",
-        "functions/message/bulk.sql",
+        "message/bulk.sql",
         "create index if not exists penstock_stage_place on pg_temp.penstock_stage (place);",
         "",
         ("tests/plans/test_ending_costs.py",),
@@ -927,7 +927,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "end-reads-the-log",
         "the end of a claim goes along indexes, whatever the plan was made for",
-        "internal/put_back.sql",
+        "claim/put_back.sql",
         "set enable_seqscan = off\n",
         "",
         ("tests/plans/test_ending_costs.py",),
@@ -935,7 +935,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "purge-counts-its-own",
         "a purge counts what it drops",
-        "functions/queue/purge_queue.sql",
+        "queue/purge_queue.sql",
         "where m.xid = pg_current_xact_id_if_assigned());",
         "where false);",
         ("tests/sql/test_own_transaction.py",),
@@ -943,7 +943,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "purge-waits-with-the-lock",
         "a claim's row is not waited for with the queue's lock in hand",
-        "internal/queue_settings.sql",
+        "queue/queue_settings.sql",
         "perform set_config('lock_timeout', '100ms', true);",
         "",
         ("tests/concurrency/test_lock_order.py",),
@@ -951,7 +951,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "added-topic-passed-over",
         "a topic that is added to a stream is read from its beginning",
-        "internal/offsets.sql",
+        "log/offsets.sql",
         "when p_offset ? p_list then p_offset -> p_list ->> m.name = m.id::text",
         "when p_offset ? p_list then m.id = any (p_ids)",
         ("tests/sql/test_stream_topics.py",),
@@ -959,7 +959,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "left-topic-forgotten",
         "a topic that a stream leaves goes on where it was",
-        "internal/offsets.sql",
+        "log/offsets.sql",
         "p_offset -> 'parked' -> p_name,",
         "null,",
         ("tests/sql/test_stream_topics.py",),
@@ -967,7 +967,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "catch-up-without-a-reader-behind",
         "the reader of a topic that catches up keeps the log",
-        "internal/streams.sql",
+        "log/stream_readers.sql",
         "when v_covered ? v_topic.name then v_offset",
         "when true then v_offset",
         ("tests/sql/test_stream_topics.py",),
@@ -975,7 +975,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "offset-not-flushed",
         "an offset leaves the database when all that it stands on is on the disk",
-        "internal/stream_marks.sql",
+        "log/stream_marks.sql",
         "perform set_config('synchronous_commit', 'on', true);",
         "null;",
         ("tests/concurrency/test_lost_offsets.py",),
@@ -983,7 +983,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "lost-offset-taken",
         "an offset of a lost history is refused",
-        "internal/offsets.sql",
+        "log/offsets.sql",
         "    perform penstock_data.check_remembered(p_offset, p_stream_id);\n",
         "",
         ("tests/concurrency/test_lost_offsets.py",),
@@ -991,7 +991,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "way-back-too-short",
         "the way back from a lost offset passes over nothing",
-        "functions/stream/safe_offset.sql",
+        "log/safe_offset.sql",
         "where penstock_data.is_within((m.point ->> 'snap')::pg_snapshot, "
         "(lost_offset ->> 'snap')::pg_snapshot)",
         "where true",
@@ -1000,7 +1000,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "commit-of-what-was-not-given",
         "a reader commits what it was given",
-        "functions/reader/read_window.sql",
+        "log/read_window.sql",
         "if through_id > least(v_position.given_id, v_position.to_id) then",
         "if false then",
         ("tests/sql/test_readers.py",),
@@ -1008,7 +1008,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "idle-stream-marks",
         "an idle stream writes nothing",
-        "functions/stream/next_offset.sql",
+        "log/next_offset.sql",
         "    v_window := penstock_data.window_between(v_start, v_point);\n",
         "    perform penstock_data.stamped(v_point, v_stream_id);\n"
         "    v_window := penstock_data.window_between(v_start, v_point);\n",
@@ -1017,7 +1017,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "marks-of-any-run",
         "an offset is judged by marks of the run of the server that gave it",
-        "internal/stream_marks.sql",
+        "log/stream_marks.sql",
         "where m.boot = v_stamp.boot and m.timeline = v_stamp.timeline "
         "order by m.lsn desc limit 1)",
         "where m.timeline = v_stamp.timeline order by m.lsn desc limit 1)",
@@ -1026,7 +1026,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "way-back-behind-the-fork",
         "the way back goes to a point that both histories share",
-        "functions/stream/safe_offset.sql",
+        "log/safe_offset.sql",
         "      and m.lsn <= v_shared\n",
         "",
         ("tests/sql/test_stream_marks.py", "tests/concurrency/test_lost_offsets.py"),
@@ -1034,7 +1034,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "window-end-without-a-stamp",
         "the end of a window that a limit has cut bears a stamp",
-        "internal/offsets.sql",
+        "log/offsets.sql",
         "select (p_offset -> 'to') || jsonb_strip_nulls("
         "jsonb_build_object('timeline', p_offset -> 'timeline', 'lsn', p_offset -> 'lsn'))",
         "select p_offset -> 'to'",
@@ -1043,7 +1043,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "newest-mark-of-a-run-deleted",
         "offsets of earlier runs of the server are remembered",
-        "internal/stream_marks.sql",
+        "log/stream_marks.sql",
         "where r.of_run > 1 and (r.of_stream > 20 or r.age > 5)",
         "where (r.of_stream > 20 or r.age > 5)",
         ("tests/sql/test_stream_marks.py",),
@@ -1051,7 +1051,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "marks-of-sessions-that-meet",
         "marks are few, however many sessions make them at once",
-        "internal/stream_marks.sql",
+        "log/stream_marks.sql",
         "          and o.lsn >= (\n",
         "          and o.lsn = (\n",
         ("tests/concurrency/test_lost_offsets.py",),
@@ -1059,7 +1059,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "marks-walked-from-the-oldest",
         "a mark costs no more while a snapshot is held",
-        "internal/stream_marks.sql",
+        "log/stream_marks.sql",
         "          and o.lsn >= (\n",
         "          and o.lsn <= (\n",
         ("tests/sql/test_stream_marks.py",),
@@ -1067,7 +1067,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "rebased-reader-commits-unread",
         "a reader commits what it was given since the rebase",
-        "internal/rebasing.sql",
+        "maintenance/rebase_steps.sql",
         "    v_position.given_id := v_position.last_id;",
         "    v_position.given_id := null;",
         ("tests/sql/test_stream_marks.py",),

@@ -1,4 +1,4 @@
--- The steps of housekeeping (internal/steps.sql): their order, how far each has come, and since when one fails.
+-- The steps of housekeeping (maintenance/steps.sql): their order, how far each has come, and since when one fails.
 -- The row of a step is locked while it is done, so that two sessions never do the same step at once.
 create table if not exists penstock_data.maintenance (
     step           text        primary key,

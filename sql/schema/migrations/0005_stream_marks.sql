@@ -14,7 +14,7 @@ begin
     if not penstock_data.has_column('penstock_data.stream_marks', 'boot') then
         alter table penstock_data.stream_marks add column boot bigint not null default 0;
     end if;
-    -- tables/indexes.sql creates it with other columns.
+    -- schema/tables/indexes.sql creates it with other columns.
     if exists (
         select from pg_attribute a
         where a.attrelid = to_regclass('penstock_data.stream_marks_newest') and a.attnum = 1 and a.attname = 'timeline'

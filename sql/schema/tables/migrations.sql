@@ -1,4 +1,4 @@
--- Which changes of its tables this database has: a row for each file of sql/migrations.
+-- Which changes of its tables this database has: a row for each file of sql/schema/migrations.
 create table if not exists penstock_data.migrations (
     number      int         primary key,
     name        text        not null,

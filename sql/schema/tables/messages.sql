@@ -1,10 +1,10 @@
--- The log of all topics.  Append-only; segments are emptied by TRUNCATE (internal/segments.sql).
+-- The log of all topics.  Append-only; segments are emptied by TRUNCATE (log/segments.sql).
 -- Segment 0 keeps the few messages that are still needed after their own segment was emptied.
 create sequence if not exists penstock_data.message_id;
 
 create table if not exists penstock_data.messages (
     -- xid stands before id: defaults are evaluated in this order, so an id is always drawn after its xid was assigned.
-    -- Ordered windows (internal/windows.sql) rely on it.
+    -- Ordered windows (log/windows.sql) rely on it.
     xid             xid8        not null default pg_current_xact_id(),
     id              bigint      not null default nextval('penstock_data.message_id'),
     topic_id        bigint      not null,
@@ -37,7 +37,7 @@ end
 $$;
 
 create table if not exists penstock_data.messages_0 partition of penstock_data.messages for values in (0);
--- The first segments; later ones are added and dropped (tables/segments.sql knows them).
+-- The first segments; later ones are added and dropped (schema/tables/segments.sql knows them).
 do $$
 begin
     if to_regclass('penstock_data.segments') is null then

@@ -14,7 +14,7 @@ $$;
 create schema if not exists penstock;
 create schema if not exists penstock_data;
 create schema if not exists penstock_stage;
-\ir sqs/schema.sql
+\ir ../sqs/schema.sql
 
 comment on schema penstock is 'Penstock: the functions and views of the message queue';
 comment on schema penstock_stage is 'Penstock: what bulk writes have staged and not committed yet';

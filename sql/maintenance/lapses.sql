@@ -1,7 +1,7 @@
 -- Messages whose time is over, by their expiry or by the retention of the queue: they lapse instead of being delivered.
 
 -- Is the time of scheduled messages over?  One answer for each, in their order.  A message that the log has lost counts as
--- over.  A requeued dead letter has a time of its own (tables/renewals.sql).
+-- over.  A requeued dead letter has a time of its own (schema/tables/renewals.sql).
 -- In PL/pgSQL, because its plan is kept.
 create or replace function penstock_data.are_over(p_queue penstock_data.queues, p_ids bigint[], p_now timestamptz) returns boolean[]
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
