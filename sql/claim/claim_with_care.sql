@@ -1,13 +1,9 @@
 -- Claim messages of a queue, whatever they need: everything that the short way of consume_messages_batch leaves alone.
 -- Called under the queue's claim lock, with arguments of consume_messages_batch; p_last_id as in bound_window.
 create or replace function penstock_data.claim_with_care(queue_name text, consumer_token text, vt_seconds int, batch_size int, p_last_id bigint)
-returns table (
-    message_id bigint, payload jsonb, headers jsonb, key text, priority int, delivery_attempts int, vt timestamptz,
-    published_at timestamptz, correlation_id text, tenant_id text
-)
+returns setof penstock_data.claimed_message
 language plpgsql set plan_cache_mode = force_generic_plan
 as $$
-#variable_conflict use_column
 declare
     v_clock    timestamptz;
     v_now      timestamptz;

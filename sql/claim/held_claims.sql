@@ -30,10 +30,7 @@ $$;
 
 -- Claimed messages as consumers see them.
 create or replace function penstock_data.claimed_rows(p_topic_id bigint, p_ids bigint[], p_attempts int[], p_deadline timestamptz)
-returns table (
-    message_id bigint, payload jsonb, headers jsonb, key text, priority int, delivery_attempts int, vt timestamptz,
-    published_at timestamptz, correlation_id text, tenant_id text
-)
+returns setof penstock_data.claimed_message
 language sql stable as $$
     select m.id, m.payload, m.headers, m.key, m.priority, u.attempt, p_deadline, m.published_at, m.correlation_id, m.tenant_id
     from unnest(p_ids, p_attempts) with ordinality as u(id, attempt, place)

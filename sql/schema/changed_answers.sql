@@ -20,6 +20,12 @@ begin
             ('penstock_data.empty_messages(penstock_data.segments, timestamptz)', 'more'),
             ('penstock_data.short_way(bigint, bigint, text, timestamptz)', 'current')) as f(signature, column_name)
         join pg_proc p on p.oid = to_regprocedure(f.signature) and not f.column_name = any (coalesce(p.proargnames, '{}'))
+        union all
+        select p.oid::regprocedure
+        from (values
+            ('penstock_data.claim_with_care(text, text, int, int, bigint)'),
+            ('penstock_data.claimed_rows(bigint, bigint[], int[], timestamptz)')) as f(signature)
+        join pg_proc p on p.oid = to_regprocedure(f.signature) and p.prorettype <> 'penstock_data.claimed_message'::regtype
     loop
         execute format('drop function %s', v_function);
     end loop;

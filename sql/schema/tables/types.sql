@@ -9,6 +9,21 @@ begin
             position     penstock_data.positions
         );
     end if;
+    if to_regtype('penstock_data.claimed_message') is null then
+        -- A claimed message as its consumer gets it.
+        create type penstock_data.claimed_message as (
+            message_id         bigint,
+            payload            jsonb,
+            headers            jsonb,
+            key                text,
+            priority           int,
+            delivery_attempts  int,
+            vt                 timestamptz,
+            published_at       timestamptz,
+            correlation_id     text,
+            tenant_id          text
+        );
+    end if;
     if to_regtype('penstock_data.locked_queue') is null then
         -- What a claim knows of its queue once it holds the claim lock.
         create type penstock_data.locked_queue as (
