@@ -12,6 +12,7 @@ from penstock.client import calls
 from penstock.client._async.client import connect
 from penstock.client.calls import Call
 from penstock.client.rows import one
+from penstock.errors import InvalidSetting
 from penstock.observe import events
 from tests.fixtures.clock import advance
 
@@ -30,6 +31,52 @@ async def test_an_acked_message_is_gone(mq: Client, orders: str) -> None:
     assert await message.ack() is True
     assert await message.ack() is False
     assert (await mq.queue_statistics("billing")).completed_count == 1
+
+
+async def test_messages_are_acked_and_others_claimed_in_one_call(mq: Client, orders: str) -> None:
+    ids = (await mq.publish_many(orders, range(5))).ids
+    done = await mq.claim("billing", count=2, payload_type=int)
+    heard: list[events.Event] = []
+    with events.subscribe(heard.append):
+        acked, messages = await mq.ack_and_claim(done, count=2, claim_for=MINUTE)
+    assert acked == ids[:2]
+    assert [(each.id, each.payload, each.token) for each in messages] == [
+        (ids[2], 2, done[0].token),
+        (ids[3], 3, done[0].token),
+    ]
+    told = [(each.name, each.count) for each in heard]
+    assert told == [("message.acked", 2), ("message.claimed", 2)]
+    assert (await mq.queue_statistics("billing")).completed_count == 2
+    rest = await mq.ack_and_claim(messages, count=10)
+    assert [each.id for each in rest.messages] == ids[4:]
+    assert await mq.ack_and_claim(rest.messages) == (ids[4:], [])
+
+
+async def test_a_claim_that_has_ended_is_not_acked_and_others_are_claimed(
+    mq: Client, orders: str, db: psycopg.Connection[Any]
+) -> None:
+    first, second = (await mq.publish_many(orders, range(2))).ids
+    late = await mq.claim("billing", claim_for=MINUTE)
+    advance(db, 61)
+    (again,) = await mq.claim("billing")
+    assert again.id == first
+    acked, messages = await mq.ack_and_claim(late)
+    assert acked == []
+    assert [each.id for each in messages] == [second]
+    assert await again.ack() is True
+
+
+async def test_what_is_acked_and_claimed_at_once_comes_from_one_claim(
+    mq: Client, orders: str
+) -> None:
+    await mq.publish_many(orders, range(3))
+    one = await mq.claim("billing")
+    other = await mq.claim("billing")
+    with pytest.raises(InvalidSetting, match="several claims"):
+        await mq.ack_and_claim([*one, *other])
+    with pytest.raises(InvalidSetting, match="begin with claim"):
+        await mq.ack_and_claim([])
+    assert (await mq.queue_statistics("billing")).completed_count == 0
 
 
 async def test_a_nacked_message_comes_back_after_its_delay(

@@ -140,6 +140,20 @@ async def test_a_publisher_whose_session_is_ended_in_the_middle_begins_again(
     assert [each.payload for each in await mq.claim("billing", count=9)] == [2]
 
 
+@pytest.mark.parametrize("moment", list(Moment))
+async def test_an_ack_with_a_claim_is_repeated_and_told_as_it_is(
+    shaky: Client, proxy: Proxy, moment: Moment
+) -> None:
+    ids = (await shaky.publish_many("orders", range(4))).ids
+    done = await shaky.claim("billing", count=2)
+    cut = proxy.cut_at(b"ack_and_consume_batch(", moment)
+    acked, messages = await shaky.ack_and_claim(done)
+    assert cut.is_set()
+    assert acked == ids[:2]
+    # What the first sending claimed, if it arrived, comes back when that claim ends.
+    assert [each.id for each in messages] == [ids[3] if moment is Moment.AFTER else ids[2]]
+
+
 @pytest.mark.parametrize("moment", Moment)
 async def test_an_ack_is_repeated_and_tells_the_truth(
     shaky: Client, proxy: Proxy, moment: Moment

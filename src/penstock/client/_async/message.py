@@ -73,6 +73,10 @@ class Message(Generic[P]):
         # The payload stays out: it may be large, or secret.
         return f"<Message {self.id} of queue {self.queue!r}, attempt {self.attempt}>"
 
+    def beside(self, claimed: ClaimedMessage) -> Message[P]:
+        """Another message of this token, with the same payload type."""
+        return Message(self._database, self.queue, self.token, claimed, self._codec)
+
     @property
     def payload(self) -> P:
         """The payload as its type; PayloadInvalid if it does not fit."""

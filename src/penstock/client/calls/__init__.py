@@ -28,6 +28,7 @@ from penstock.client.calls.dead_letters import (
 from penstock.client.calls.messages import (
     Busy,
     ack,
+    ack_and_claim,
     ack_many,
     all_done,
     browse,
@@ -94,6 +95,7 @@ __all__ = [
     "Call",
     "Repeat",
     "ack",
+    "ack_and_claim",
     "ack_many",
     "all_done",
     "browse",

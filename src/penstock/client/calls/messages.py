@@ -52,6 +52,36 @@ def consume_batch(
     )
 
 
+def ack_and_claim(
+    queue: str, message_ids: Sequence[int], token: str, claim_for: timedelta, size: int
+) -> Call[tuple[list[MessageId], list[ClaimedMessage]]]:
+    """The ids that the token still held, and the messages that it has claimed."""
+    ids = list(message_ids)
+    sql = (
+        f"select acked_id, {_MESSAGE} "
+        "from penstock.ack_and_consume_batch(%s, %s, %s::bigint[], %s::int, %s::int)"
+    )
+    values = (queue, token, ids, whole_seconds("claim_for", claim_for), size)
+    # As in ack_many: after a lost answer the messages may be done already.
+    again = (
+        f"{sql} union all select i.id{', null' * _MESSAGE.count(',')}, null "
+        "from unnest(%s::bigint[]) i(id) where penstock.message_state(%s, i.id) = 'done'"
+    )
+    return Call(
+        sql,
+        values,
+        _acked_and_claimed,
+        again=Call(again, (*values, ids, queue), _acked_and_claimed),
+    )
+
+
+def _acked_and_claimed(
+    found: Sequence[Row],
+) -> tuple[list[MessageId], list[ClaimedMessage]]:
+    acked = dict.fromkeys(MessageId(row[0]) for row in found if row[0] is not None)
+    return list(acked), [rows.message(row[1:]) for row in found if row[0] is None]
+
+
 def suspects(queue: str, token: str) -> Call[list[MessageId]]:
     """Of what the token holds: on its last attempt, after one that ended without an answer."""
     return Call("select penstock.suspect_messages(%s, %s)", (queue, token), column(MessageId))
