@@ -80,6 +80,11 @@ begin
                 end if;
             end if;
         end if;
+        if v_queue.id is null and not v_waited and coalesce(current_setting('penstock.at_home', true), '') = '' then
+            -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any other.
+            perform penstock_data.check_at_home();
+            continue;
+        end if;
         exit when v_queue.id is not null or v_waited;
         -- Another claim has the lock.  Wait for it, then take the short way all the same.
         v_queue.last_id := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;

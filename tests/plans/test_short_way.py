@@ -59,6 +59,20 @@ def test_a_queue_that_is_nearly_empty(
     assert flushed(consumer, long_ways) - before <= MESSAGES / 2
 
 
+@pytest.mark.parametrize("size", [1, 10])
+def test_the_first_claim_of_a_session(
+    db: Session, connect: Connect, long_ways: Callable[[], int], size: int
+) -> None:
+    create(db)
+    publish(db)
+    claim(db)
+    message = publish(db)
+    session = connect()
+    before = flushed(db, long_ways)
+    assert (claim_one(session) if size == 1 else claim(session, size)[0]) == message
+    assert flushed(session, long_ways) == before
+
+
 def test_a_claim_after_an_ack_in_the_same_transaction(
     db: Session, connect: Connect, long_ways: Callable[[], int]
 ) -> None:
