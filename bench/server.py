@@ -110,7 +110,7 @@ class Server:
 
     @property
     def process(self) -> psutil.Process:
-        first_line = (self.home / "data" / "postmaster.pid").read_text().splitlines()[0]
+        first_line = (self.data / "postmaster.pid").read_text().splitlines()[0]
         return psutil.Process(int(first_line))
 
     def create_database(self, name: str, template: str = "template0") -> None:
@@ -135,6 +135,23 @@ class Server:
                 )
             )
             connection.execute("select pg_reload_conf()")
+
+    @property
+    def data(self) -> Path:
+        return self.home / "data"
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """No server while the block lasts, so that its data can be used in single-user mode."""
+        self.command("pg_ctl", "-D", str(self.data), "-w", "-m", "fast", "stop")
+        try:
+            yield
+        finally:
+            self.start()
+
+    def start(self) -> None:
+        log = str(self.home / "log")
+        self.command("pg_ctl", "-D", str(self.data), "-w", "-l", log, "start")
 
     def program(self, name: str) -> str:
         """A client program of this server, or else the machine's own."""
@@ -168,15 +185,15 @@ class Server:
 
 
 def _start(server: Server) -> None:
-    data = str(server.home / "data")
+    data = str(server.data)
     server.command(
         *("initdb", "-D", data, "-U", SUPERUSER, "-A", "trust"), *("-E", "UTF8", "--locale=C")
     )
     settings = {**SETTINGS, "unix_socket_directories": str(server.home)}
     lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
-    with (server.home / "data" / "postgresql.auto.conf").open("a") as file:
+    with (server.data / "postgresql.auto.conf").open("a") as file:
         file.writelines(lines)
-    server.command("pg_ctl", "-D", data, "-w", "-l", str(server.home / "log"), "start")
+    server.start()
 
 
 @contextmanager
@@ -191,5 +208,4 @@ def running(choice: str) -> Iterator[Server]:
         try:
             yield server
         finally:
-            data = str(server.home / "data")
-            server.command("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+            server.command("pg_ctl", "-D", str(server.data), "-w", "-m", "immediate", "stop")
