@@ -36,7 +36,9 @@ begin
 end
 $$;
 
--- The same for a topic; awaited tells whether somebody sleeps on it.
+-- The same for a topic; awaited tells whether somebody may sleep on it.  Compared with the start of the caller's statement,
+-- not with the clock: a volatile function can't be looked up in an index, and keeps this from becoming part of the calling
+-- statement.  wake_topic looks closer.
 create or replace function penstock_data.topic_named(p_name text)
 returns table (
     id bigint, segment int, clock_shift interval, max_payload_bytes int, dedupe_window interval,
@@ -47,11 +49,12 @@ language sql stable as $$
         t.id, s.message_segment, s.clock_shift, s.max_payload_bytes, s.dedupe_window, t.always,
         exists (
             select from penstock_data.waiting w
-            where w.topic_id = t.id and w.until > clock_timestamp() + s.clock_shift
+            where w.topic_id = t.id and w.until > statement_timestamp() + s.clock_shift
         ),
-        i.xmin = s.incarnation_xid and current_setting('penstock.at_home', true) = 'yes' and t.publishers is null and not s.log_is_full
-    from penstock_data.topics t, penstock_data.settings s, penstock_data.incarnation i
-    where t.name = p_name and s.single and i.single
+        s.incarnation_xid = (select i.xmin from penstock_data.incarnation i where i.single)
+            and current_setting('penstock.at_home', true) = 'yes' and t.publishers is null and not s.log_is_full
+    from penstock_data.topics t, penstock_data.settings s
+    where t.name = p_name and s.single
 $$;
 
 -- Raise when the log's transaction ids belong to another cluster.  Looks at all signs once in a session: a session never

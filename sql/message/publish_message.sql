@@ -18,11 +18,39 @@ declare
     v_topic   record;
     v_delayed timestamptz;
     v_first   bigint;
-    v_id      bigint;
-    -- Before looking for sleepers, so that whoever lies down after that look draws a later one: see start_waiting.
-    -- And an id is drawn after its xid: see penstock_data.messages.
-    v_xid     xid8 := pg_current_xact_id();
+    -- The transaction's id is drawn before looking for sleepers, so that whoever lies down after that look draws a later
+    -- one: see start_waiting.  And a message's id is drawn after it: see penstock_data.messages.  A bare message, nothing
+    -- but a payload, gets its id here.
+    v_id      bigint := case
+        when pg_current_xact_id() is not null and priority = 0 and deliver_after is null and headers is null and key is null
+            and expires_at is null and dedupe_key is null and correlation_id is null and tenant_id is null
+            and current_setting('transaction_read_only') = 'off'
+        then nextval('penstock_data.message_id') end;
 begin
+    if v_id is not null then
+        -- All in one statement, because starting statements and expressions is what a single message costs.  What it does
+        -- not let through comes the long way, which finds the fault.  A volatile call in the select list, a join for the
+        -- incarnation, or RETURNING, would each cost a node or a projection more.  Whoever waits beyond the start of the
+        -- caller's statement may be awake by now: topic_woken looks closer.
+        insert into penstock_data.messages (id, topic_id, segment, payload)
+        select v_id, t.id, s.message_segment, payload
+        from penstock_data.topics t, penstock_data.settings s
+        where t.name = topic_name and s.single and case
+            when s.incarnation_xid = (select i.xmin from penstock_data.incarnation i where i.single)
+                and current_setting('penstock.at_home', true) = 'yes' and not s.log_is_full and s.clock_shift = '0'
+                and pg_column_size(payload) <= s.max_payload_bytes
+                and (t.publishers is null or penstock_data.is_permitted(t.publishers))
+            then case
+                when t.always = '{}' and not exists (
+                    select from penstock_data.waiting w where w.topic_id = t.id and w.until > statement_timestamp())
+                then true
+                else penstock_data.topic_woken(t.id, t.always, v_id) end
+            end;
+        if found then
+            return v_id;
+        end if;
+    end if;
+
     select t.*, clock_timestamp() + t.clock_shift as now into v_topic from penstock_data.topic_named(topic_name) t;
     if (v_topic.ready and not penstock_data.is_faulty(payload, deliver_after, headers, key, priority, expires_at,
             dedupe_key, correlation_id, tenant_id, v_topic.max_payload_bytes, v_topic.now)) is not true then
@@ -33,15 +61,14 @@ begin
             dedupe_key, correlation_id, tenant_id, v_topic.max_payload_bytes, v_topic.now);
     end if;
 
+    v_id := coalesce(v_id, nextval('penstock_data.message_id'));
     if dedupe_key is null and deliver_after is null and priority = 0 then
         insert into penstock_data.messages (
-            topic_id, published_at, segment, expires_at, key, correlation_id, tenant_id, payload, headers)
+            id, topic_id, published_at, segment, expires_at, key, correlation_id, tenant_id, payload, headers)
         values (
-            v_topic.id, v_topic.now, v_topic.segment, expires_at, key, correlation_id, tenant_id, payload, headers)
-        returning id into v_id;
+            v_id, v_topic.id, v_topic.now, v_topic.segment, expires_at, key, correlation_id, tenant_id, payload, headers);
     else
         v_delayed := case when deliver_after > v_topic.now then deliver_after end;
-        v_id := nextval('penstock_data.message_id');
         if dedupe_key is not null then
             v_first := penstock_data.claim_dedupe_key(
                 v_topic.id, dedupe_key, v_id, coalesce(dedupe_window, v_topic.dedupe_window), v_topic.now);

@@ -46,6 +46,15 @@ begin
 end
 $$;
 
+-- The same.  Always true, so that it can stand in a statement.
+create or replace function penstock_data.topic_woken(p_topic_id bigint, p_always text[], p_message_id bigint) returns boolean
+language plpgsql as $$
+begin
+    perform penstock_data.wake_topic(p_topic_id, p_always, p_message_id);
+    return true;
+end
+$$;
+
 -- Wake whoever sleeps on a queue: a message came to it that is due at p_due.  Who looks again before that time anyway may
 -- sleep on; the others must learn of it.
 create or replace function penstock_data.wake_queue(p_queue_id bigint, p_message_id bigint, p_due timestamptz default '-infinity')
