@@ -36,9 +36,9 @@ begin
 end
 $$;
 
--- The same for a topic; awaited tells whether somebody may sleep on it.  Compared with the start of the caller's statement,
--- not with the clock: a volatile function can't be looked up in an index, and keeps this from becoming part of the calling
--- statement.  wake_topic looks closer.
+-- The same for a topic; awaited tells whether a consumer may be waiting for it.  The time is the start of the caller's statement
+-- and not the clock: an index can't look up a volatile function, and the planner would not put this function into the
+-- calling statement.  wake_topic looks again.
 create or replace function penstock_data.topic_named(p_name text)
 returns table (
     id bigint, segment int, clock_shift interval, max_payload_bytes int, dedupe_window interval,

@@ -18,9 +18,9 @@ declare
     v_topic   record;
     v_delayed timestamptz;
     v_first   bigint;
-    -- The transaction's id is drawn before looking for sleepers, so that whoever lies down after that look draws a later
-    -- one: see start_waiting.  And a message's id is drawn after it: see penstock_data.messages.  A bare message, nothing
-    -- but a payload, gets its id here.
+    -- The transaction's id is assigned before the look for waiting consumers, so that a consumer that registers after that
+    -- look gets a later one: see start_waiting.  The message's id is drawn after it: see penstock_data.messages.  A bare
+    -- message, which has a payload and nothing else, gets its id here.
     v_id      bigint := case
         when pg_current_xact_id() is not null and priority = 0 and deliver_after is null and headers is null and key is null
             and expires_at is null and dedupe_key is null and correlation_id is null and tenant_id is null
@@ -28,10 +28,10 @@ declare
         then nextval('penstock_data.message_id') end;
 begin
     if v_id is not null then
-        -- All in one statement, because starting statements and expressions is what a single message costs.  What it does
-        -- not let through comes the long way, which finds the fault.  A volatile call in the select list, a join for the
-        -- incarnation, or RETURNING, would each cost a node or a projection more.  Whoever waits beyond the start of the
-        -- caller's statement may be awake by now: topic_woken looks closer.
+        -- One statement, because a single message costs mostly the start of its statements and expressions.  If it inserts
+        -- nothing, the statements below find out why.  A volatile call in the select list, a join for the incarnation and
+        -- RETURNING would each cost a plan node or a projection more.  A consumer that was waiting when the caller's statement
+        -- began may have ended its wait since: topic_woken looks again.
         insert into penstock_data.messages (id, topic_id, segment, payload)
         select v_id, t.id, s.message_segment, payload
         from penstock_data.topics t, penstock_data.settings s

@@ -46,7 +46,7 @@ begin
 end
 $$;
 
--- The same.  Always true, so that it can stand in a statement.
+-- The same as a condition, which is always true.
 create or replace function penstock_data.topic_woken(p_topic_id bigint, p_always text[], p_message_id bigint) returns boolean
 language plpgsql as $$
 begin
