@@ -29,13 +29,10 @@ _HERE = "tests/spark/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process: starting Spark costs more than any test."""
     for item in items:
-        if _HERE in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            # Whoever comes first waits for Spark to start.
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(600))
+        # Whoever comes first waits for Spark to start.
+        if _HERE in item.path.as_posix() and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
