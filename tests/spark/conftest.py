@@ -14,7 +14,9 @@ from penstock.spark import session
 from penstock.spark.columns import schema as columns_of
 from penstock.spark.connecting import conninfo
 from penstock.spark.options import read_options
+from penstock.spark.session import STACK
 from penstock.spark.stream import PenstockStreamReader
+from tests.fixtures.spark import SHORT_LIVED
 from tests.spark.jobs import Jobs
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Spa
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.log.level": "FATAL",
+        "spark.driver.extraJavaOptions": f"{STACK} {SHORT_LIVED}",
     }
     made = session(
         None if remote else (master or "local[2]"),
