@@ -63,7 +63,8 @@ generated: $(READY)
 
 pytest: $(READY)
 	@sh tools/debian_packages.sh
-	@$(BIN)/pytest -q -n $(JOBS) --dist loadgroup $(PYTEST)
+	@# Compiled tests are kept: without them every worker compiles all tests again.
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q -n $(JOBS) --dist loadgroup $(PYTEST)
 
 docs: $(READY)  ## the documentation as a site, in build/site
 	@echo "mkdocs"; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }

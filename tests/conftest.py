@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.databases",
+    "tests.fixtures.distribution",
     "tests.fixtures.pgbouncer",
     "tests.fixtures.proxy",
     "tests.fixtures.spark",

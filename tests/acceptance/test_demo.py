@@ -12,6 +12,7 @@ import pytest
 from penstock.cli.demo import audit, screen, story
 from penstock.cli.demo.stage import PREFIX, Stage, build, sweep
 from tests.acceptance.commandline import CommandLine
+from tests.fixtures.spark import SHORT_LIVED_ENVIRONMENT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,8 @@ def test_the_demo_adds_up_and_cleans_up(penstock: CommandLine, db: psycopg.Conne
 def test_it_ends_with_an_archive_and_a_report(
     penstock: CommandLine, db: psycopg.Connection[Any], tmp_path: Path
 ):
-    report = penstock.ok("demo", "--json", "--out", str(tmp_path / "out")).json
+    words = ("demo", "--json", "--out", str(tmp_path / "out"))
+    report = penstock.ok(*words, **SHORT_LIVED_ENVIRONMENT).json
     assert report["ok"] is True
     [archived] = [each["text"] for each in report["findings"] if each["text"].startswith("archive")]
     assert f"of {report['queues'][0]['published']} orders" in archived

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from tests.fixtures.cluster import Server
+    from tests.fixtures.databases import Administrator
 
 # Loaded machines are slow; a test never waits this long when all is well.
 PATIENCE_MILLISECONDS = 30_000
@@ -37,10 +38,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def shop(server: Server, template: str) -> Iterator[tuple[Caller, str]]:
+def shop(
+    server: Server, template: str, administrator: Administrator
+) -> Iterator[tuple[Caller, str]]:
     """The engine, and the address of its dashboard, which shows the tasks of the database too."""
     with (
-        _created(server, template) as database,
+        _created(server, template, administrator) as database,
         psycopg.connect(database.dsn, autocommit=True) as db,
         browsers.serving(database.dsn, task_dsns=(database.dsn,)) as address,
     ):

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from penstock.dashboard import shelves
 from penstock.dashboard.app import build
 from penstock.dashboard.options import Options
+from penstock.tasks import StoreOptions, open_store
 
 if TYPE_CHECKING:
+    import pytest
     from starlette.applications import Starlette
 
 BASE = "http://localhost:8710"
 OPERATOR = "operator-token-of-the-tests"
 VIEWER = "viewer-token-of-the-tests"
+# No server listens there.
+NOWHERE = "postgresql://nobody:secret-word@127.0.0.1:1/none"
+
+
+def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks that are NOWHERE are not there after ten seconds either: look for a moment only."""
+
+    def opened(dsn: str, options: StoreOptions) -> Any:
+        moment = timedelta(seconds=0.1)
+        short = replace(options, connect_timeout=moment) if dsn == NOWHERE else options
+        return open_store(dsn, short)
+
+    monkeypatch.setattr(shelves, "open_store", opened)
 
 
 class Visitor:

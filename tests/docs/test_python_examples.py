@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.docs.pages import ROOT, Page, promises, written_pages
+from tests.fixtures.spark import SHORT_LIVED_ENVIRONMENT
 
 if TYPE_CHECKING:
     from tests.fixtures.databases import Database
@@ -39,7 +40,7 @@ def test_examples_of_a_page_run_in_order(page: Page, database: Database) -> None
         text=True,
         check=False,
         cwd=ROOT,
-        env={**os.environ, "PENSTOCK_DSN": url},
+        env={**os.environ, **SHORT_LIVED_ENVIRONMENT, "PENSTOCK_DSN": url},
         timeout=300,
     )
     assert done.returncode == 0, done.stderr

@@ -24,10 +24,8 @@ _HERE = "tests/pipelines/"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In one process with the other Spark tests: starting Spark costs more than any test."""
     for item in items:
         if _HERE in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
             # One story of each pipeline is always told; the others run Spark for minutes.
             if _runs_spark(item) and item.get_closest_marker("always") is None:
                 item.add_marker(pytest.mark.prove)

@@ -14,7 +14,9 @@ from penstock.spark import session
 from penstock.spark.columns import schema as columns_of
 from penstock.spark.connecting import conninfo
 from penstock.spark.options import read_options
+from penstock.spark.session import STACK
 from penstock.spark.stream import PenstockStreamReader
+from tests.fixtures.spark import SHORT_LIVED
 from tests.spark.jobs import Jobs
 
 if TYPE_CHECKING:
@@ -29,13 +31,10 @@ _HERE = "tests/spark/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process: starting Spark costs more than any test."""
     for item in items:
-        if _HERE in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            # Whoever comes first waits for Spark to start.
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(600))
+        # Whoever comes first waits for Spark to start.
+        if _HERE in item.path.as_posix() and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +48,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Spa
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.log.level": "FATAL",
+        "spark.driver.extraJavaOptions": f"{STACK} {SHORT_LIVED}",
     }
     made = session(
         None if remote else (master or "local[2]"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fixtures.cluster import Server
+    from tests.fixtures.databases import Administrator
 
 _TEMPLATE = "penstock_wire_template"
 _numbers = itertools.count(1)
@@ -36,16 +37,16 @@ def wire_server(request: pytest.FixtureRequest) -> Server:
     return found
 
 
-def _database(server: Server) -> Iterator[str]:
+def _database(server: Server, administrator: Administrator) -> Iterator[str]:
     name = f"wire_{next(_numbers)}"
-    server.administer(f"create database {name} template {_TEMPLATE}")
+    administrator.create(server, name, _TEMPLATE)
     yield server.dsn(name)
-    server.administer(f"drop database {name} (force)")
+    administrator.drop(server, name)
 
 
 @pytest.fixture(scope="module")
-def module_dsn(wire_server: Server) -> Iterator[str]:
-    yield from _database(wire_server)
+def module_dsn(wire_server: Server, administrator: Administrator) -> Iterator[str]:
+    yield from _database(wire_server, administrator)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,9 @@ def door(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def fresh_dsn(wire_server: Server) -> Iterator[str]:
+def fresh_dsn(wire_server: Server, administrator: Administrator) -> Iterator[str]:
     """A database of the test's own: for those who move its clock or stop its server."""
-    yield from _database(wire_server)
+    yield from _database(wire_server, administrator)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -28,6 +29,7 @@ PUBLISHER = AccessKey("AKIAPUBLISHER", "secret-p", role=Role.PUBLISHER, name="pi
 CONSUMER = AccessKey("AKIACONSUMER", "secret-c", role=Role.CONSUMER, name="con")
 NARROW = AccessKey("AKIANARROW", "secret-n", queues=("orders-*",), name="nora")
 KEYS = (ADMIN, STRANGER, PUBLISHER, CONSUMER, NARROW)
+_making = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,6 @@ class Running:
 
     def boto3(self, key: AccessKey = ADMIN, *, protocol: str = "json", **options: Any) -> Any:
         """A client of either protocol that does not retry: tests want the first answer."""
-        session = boto3.Session()
-        if protocol == "query":
-            query_model.use(session)
         settings = {
             "endpoint_url": self.url,
             "region_name": "us-east-1",
@@ -50,7 +49,18 @@ class Running:
             "aws_secret_access_key": key.secret,
             "config": Config(retries={"total_max_attempts": 1}),
         }
-        return session.client("sqs", **(settings | options))
+        # A session is not made for several threads.
+        with _making:
+            return _session(protocol).client("sqs", **(settings | options))
+
+
+@cache
+def _session(protocol: str) -> boto3.Session:
+    """One for all clients of a protocol: it reads the model of the service once."""
+    made = boto3.Session()
+    if protocol == "query":
+        query_model.use(made)
+    return made
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.tasks import NewTask, Status
-from tests.dashboard.visitor import VIEWER, Page, Visitor
+from tests.dashboard.visitor import NOWHERE, VIEWER, Page, Visitor, give_up_soon
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -162,10 +162,13 @@ async def test_what_cannot_be_remembered_is_not_done(
 
 @pytest.mark.backends("pg18")
 async def test_a_deed_that_fails_is_not_remembered(
-    database: Database, place: Place, db: psycopg.Connection[Any]
+    database: Database,
+    place: Place,
+    db: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    dsn = "postgresql://nobody:secret-word@127.0.0.1:1/none"
-    visitor = await Visitor.of(database.dsn, task_dsns=(dsn,)).log_in()
+    give_up_soon(monkeypatch)
+    visitor = await Visitor.of(database.dsn, task_dsns=(NOWHERE,)).log_in()
     answer = await visitor.act_on_tasks("replay")
     assert answer.status_code == 503
     assert "secret-word" not in answer.text + await visitor.shown("/tasks")
