@@ -445,7 +445,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "default-privileges",
         "default privileges open nothing",
-        "roles.sql",
+        "schema/roles.sql",
         "where g.grantee = 0 or g.closed or g.grantee in (select b.grantee from by_default b)",
         "where g.grantee = 0",
         ("tests/sql/test_borrowed_rights.py",),
@@ -621,7 +621,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "public-keeps-what-it-got",
         "nothing is open to PUBLIC",
-        "roles.sql",
+        "schema/roles.sql",
         "where g.grantee = 0 or g.closed",
         "where g.closed and g.grantee <> 0",
         ("tests/sql/test_roles_and_grants.py",),
@@ -637,7 +637,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no-identity-for-the-first-segments",
         "a publication of all tables refuses nothing",
-        "replica_identities.sql",
+        "schema/replica_identities.sql",
         "execute format('alter table %s replica identity full', v_table);",
         "null;",
         ("tests/concurrency/test_server_limits.py",),
