@@ -53,7 +53,7 @@ def play(take: Take) -> Outcome:
 def _in_steps(copy: Path) -> Path:
     """The scripts without their transaction: each statement commits by itself."""
     shutil.copytree(schema.folder(), copy)
-    install, before = copy / "install.sql", copy / "schema.sql"
+    install, before = copy / "install.sql", copy / "schema" / "schema.sql"
     text = install.read_text(encoding="utf-8")
     assert text.count("\nbegin;\n") == 1, "install.sql has changed: bring the sabotage along"
     install.write_text(text.replace("\nbegin;\n", "\n").replace("\ncommit;\n", "\n"))
