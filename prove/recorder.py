@@ -71,7 +71,11 @@ class Recorder:
 def keep(pipe: Path, file: Path) -> None:
     """Append what comes until told to stop, and then what is left."""
     stop, tell = os.pipe()
-    signal.signal(signal.SIGTERM, lambda *_: os.write(tell, b"x"))
+    # The interpreter writes to it when a signal comes.  A handler in Python would be too late for
+    # a signal that comes just before select(): it runs when select() returns.
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+    signal.signal(signal.SIGTERM, lambda *_: None)
     # Open for writing too: else the pipe would end when its last actor does.
     source = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     with file.open("ab", buffering=0) as history:
