@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import server as servers
+from bench.peers.scripts import TEXTBOOK_CLAIM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from bench.server import Server
 
 ENGINE = Path(__file__).parents[1] / "sql" / "install.sql"
+TEXTBOOK = Path(__file__).parent / "peers" / "textbook.sql"
 SHORT, LONG = 60, 160
 #: Enough for every call of a run, the largest ones included.
 MESSAGES = 20_000
@@ -39,28 +41,15 @@ _PREPARE = (
     f"""do $$ begin for i in 1..{MESSAGES // 100} loop
         perform penstock.publish_messages('orders', array_fill('{{"order": 1}}'::jsonb, '{{100}}'));
         commit; end loop; end $$""",
-    """create table textbook (
-        id bigint generated always as identity primary key,
-        queue text not null,
-        payload jsonb not null,
-        visible_at timestamptz not null default clock_timestamp(),
-        read_count int not null default 0)""",
-    "create index on textbook (queue, visible_at, id)",
-    f"""insert into textbook (queue, payload)
-        select 'q', '{{"order": 1}}' from generate_series(1, {MESSAGES})""",
+    f"""insert into textbook.message (queue, payload)
+        select 'queue-0', '{{"order": 1}}' from generate_series(1, {MESSAGES})""",
     "vacuum analyze",
 )
 
-_TEXTBOOK_CLAIM = """
-    with claimed as (
-        update textbook m
-        set visible_at = clock_timestamp() + interval '600 seconds', read_count = m.read_count + 1
-        where m.id = any (array(
-            select c.id from textbook c where c.queue = 'q' and c.visible_at <= clock_timestamp()
-            order by c.visible_at, c.id limit {size} for update skip locked))
-        returning m.id, m.payload)
-    select array_agg(c.id) into v_ids from claimed c
-"""
+
+def _textbook_claim(size: int) -> str:
+    claim = TEXTBOOK_CLAIM.format(batch=size)
+    return f"with claimed as ({claim}) select array_agg(c.id) into v_ids from claimed c"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +67,16 @@ def _claim_and_ack(size: int) -> Task:
         "select array_agg(message_id) into v_ids "
         f"from penstock.consume_messages_batch('q', 'me', 600, {size}); commit; "
         "perform penstock.ack_messages('q', v_ids, 'me')",
-        f"{_TEXTBOOK_CLAIM.format(size=size)}; commit; delete from textbook where id = any (v_ids)",
+        f"{_textbook_claim(size)}; commit; delete from textbook.message where id = any (v_ids)",
     )
 
 
-_TEXTBOOK_ONE = (
-    f"{_TEXTBOOK_CLAIM.format(size=1)}; commit; delete from textbook where id = v_ids[1]"
-)
+_TEXTBOOK_ONE = f"{_textbook_claim(1)}; commit; delete from textbook.message where id = v_ids[1]"
 TASKS = (
     Task(
         "publish 1",
         """perform penstock.publish_message('orders', '{"order": 1}')""",
-        """insert into textbook (queue, payload) values ('q', '{"order": 1}')""",
+        """insert into textbook.message (queue, payload) values ('queue-0', '{"order": 1}')""",
     ),
     Task(
         "claim 1, ack 1",
@@ -156,6 +143,7 @@ def _measured(choice: str, engines: Sequence[Path]) -> Iterator[tuple[str, list[
         for name, engine in zip(names, engines, strict=True):
             server.create_database(name)
             server.run_file(engine, name)
+            server.run_file(TEXTBOOK, name)
             with server.admin(name) as connection:
                 for statement in _PREPARE:
                     connection.execute(statement.encode())

@@ -85,7 +85,7 @@ begin;
 \ir staged_write/stages.sql
 \ir staged_write/writes.sql
 \ir log/segments.sql
-\ir maintenance/housekeeping.sql
+\ir maintenance/cleanup.sql
 \ir maintenance/steps.sql
 \ir maintenance/rebase_steps.sql
 \ir queue/deliver.sql

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 # Each script finds nothing in peace: an empty claim must not end its client.
-_TEXTBOOK_CLAIM = """
+TEXTBOOK_CLAIM = """
 update textbook.message m
 set visible_at = clock_timestamp() + interval '600 seconds', read_count = m.read_count + 1
 where m.id = any(array(
@@ -85,12 +85,12 @@ select (select last_value from pgmq."q_queue-0_msg_id_seq")
 
 _TEXTBOOK = Scripts(
     claim_one=f"""
-with claimed as ({_TEXTBOOK_CLAIM.replace("{batch}", "1")})
+with claimed as ({TEXTBOOK_CLAIM.replace("{batch}", "1")})
 select coalesce(max(id), 0) as id, count(payload) as payloads from claimed \\gset
 delete from textbook.message where id = :id;
 """,
     claim_batch=f"""
-with claimed as ({_TEXTBOOK_CLAIM})
+with claimed as ({TEXTBOOK_CLAIM})
 select coalesce(array_agg(id), '{{{{}}}}')::text as ids, count(payload) as payloads
 from claimed \\gset
 delete from textbook.message where id = any (:ids::bigint[]);

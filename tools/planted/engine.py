@@ -469,7 +469,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "registrations-waited-for",
         "housekeeping waits for no registration that a claim holds",
-        "maintenance/housekeeping.sql",
+        "maintenance/cleanup.sql",
         "o.until <= p_now limit p_limit for update skip locked))",
         "o.until <= p_now limit p_limit for update))",
         ("tests/concurrency/test_maintenance.py",),
@@ -477,7 +477,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "lanes-waited-for",
         "housekeeping waits for no lane that a claim holds",
-        "maintenance/housekeeping.sql",
+        "maintenance/cleanup.sql",
         "split_part(o.lane, ':', 1)::int))\n        limit p_limit for update skip locked));",
         "split_part(o.lane, ':', 1)::int))\n        limit p_limit));",
         ("tests/concurrency/test_maintenance.py",),
@@ -533,7 +533,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "any-queue-is-locked-to-lapse",
         "a queue with nothing over its time is not locked",
-        "maintenance/housekeeping.sql",
+        "maintenance/cleanup.sql",
         "not penstock_data.has_lapsed(p_queue, p_now) or not penstock_data.try_lock_queue",
         "not penstock_data.try_lock_queue",
         ("tests/concurrency/test_maintenance.py",),
