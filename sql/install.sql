@@ -41,6 +41,7 @@ begin;
 \ir schema/migrations/0003_maintenance_steps.sql
 \ir schema/migrations/0004_expiries.sql
 \ir schema/migrations/0005_stream_marks.sql
+\ir schema/migrations/0006_slices.sql
 \ir schema/unknown_migrations.sql
 \ir schema/tables/indexes.sql
 \ir schema/changed_answers.sql
@@ -69,6 +70,7 @@ begin;
 \ir claim/fast_path.sql
 \ir claim/held_claims.sql
 \ir claim/claim_with_care.sql
+\ir claim/slices.sql
 \ir claim/give_up.sql
 \ir queue/contents.sql
 \ir message/states.sql

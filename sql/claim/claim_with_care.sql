@@ -1,7 +1,9 @@
 -- Claim messages of a queue, whatever they need: everything that the short way of consume_messages_batch leaves alone.
 -- Called under the queue's claim lock, with arguments of consume_messages_batch; p_last_id as in bound_window.
-create or replace function penstock_data.claim_with_care(queue_name text, consumer_token text, vt_seconds int, batch_size int, p_last_id bigint)
-returns setof penstock_data.claimed_message
+-- p_slice: what it claims becomes a slice, so it has no token and no deadline.
+create or replace function penstock_data.claim_with_care(
+    queue_name text, consumer_token text, vt_seconds int, batch_size int, p_last_id bigint, p_slice boolean default false
+) returns setof penstock_data.claimed_message
 language plpgsql set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -18,6 +20,7 @@ declare
     v_dirty    boolean := false;            -- the position changed and is not written yet
     v_fresh    boolean;
     v_left     int := batch_size;
+    v_count    int;
     v_low      xid8;
     v_low_id   bigint;
     v_batch    record;
@@ -52,14 +55,14 @@ begin
     if current_setting('penstock.at_home', true) is distinct from 'yes' then
         perform penstock_data.check_at_home();
     end if;
-    if (vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024) is not true then
+    if not p_slice and (vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024) is not true then
         perform penstock_data.check_claim(consumer_token, vt_seconds, batch_size);
     end if;
     if v_seen.paused then
         return;
     end if;
     v_now := v_clock + v_seen.clock_shift;
-    v_deadline := v_now + vt_seconds * interval '1 second';
+    v_deadline := case when p_slice then '-infinity' else v_now + vt_seconds * interval '1 second' end;
     v_position := v_seen.position;
     v_snapshot := v_seen.snapshot;
     if pg_current_xact_id_if_assigned() is not null then
@@ -86,6 +89,11 @@ begin
     if v_care then
         select * into v_queue from penstock_data.queues q where q.name = queue_name;
         v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size, v_full, p_last_id);
+        if not v_seen.direct and v_position.slices_from is not null and not p_slice then
+            return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, v_left);
+            get diagnostics v_count = row_count;
+            v_left := v_left - v_count;
+        end if;
         -- Ahead of the log go the priorities that are not below it.
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
             array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_seen.direct),
@@ -99,7 +107,19 @@ begin
         v_dirty := v_position::text <> v_seen.position::text;
     end if;
     v_position.floor := v_now;
-    v_position.attend_at := least(v_position.attend_at, v_deadline);
+    if not p_slice then
+        v_position.attend_at := least(v_position.attend_at, v_deadline);
+    end if;
+    if v_position.slices_from is not null then
+        -- They were taken out of the log earlier, so they go ahead of it.
+        if v_seen.direct and not p_slice then
+            return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, v_left);
+            get diagnostics v_count = row_count;
+            v_left := v_left - v_count;
+        end if;
+        v_position := penstock_data.with_slices(v_position, v_now);
+        v_dirty := true;
+    end if;
 
     while v_seen.direct and v_left > 0 loop
         v_fresh := v_position.last_xid is null;

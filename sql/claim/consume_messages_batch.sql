@@ -23,12 +23,29 @@ declare
     v_queue    penstock_data.locked_queue;
     v_position record;
     v_waited   boolean := false;
+    v_count    int;
+    v_beside   boolean := false;        -- the last claim of this session came beside others
+    v_share    boolean := false;        -- and this one does too
 begin
     loop
         -- Few and large expressions: PL/pgSQL prepares each of them anew in every transaction.
         if (current_setting('penstock.at_home', true) = 'yes' and current_setting('transaction_isolation') = 'read committed'
             and vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024
            ) is true then
+            -- The last claim of this session came beside others, so this one looks for slices first.
+            if current_setting('penstock.beside', true) = queue_name and not v_waited then
+                v_beside := true;
+                return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, batch_size, '20 milliseconds');
+                get diagnostics v_count = row_count;
+                if v_count = batch_size then
+                    return;
+                elsif v_count > 0 then
+                    -- The slice ended.  The rest comes from another, or from a new one if the claim lock is free.
+                    return query select * from penstock_data.claim_rest(queue_name, consumer_token, vt_seconds, batch_size - v_count);
+                    return;
+                end if;
+                perform set_config('penstock.beside', '', false);
+            end if;
             -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
             -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
             -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
@@ -40,9 +57,9 @@ begin
             from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
             where q.name = queue_name and s.single
             for update of l skip locked;
-            if v_queue.direct then
-                select * into v_position from penstock_data.short_way(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
-                if v_position.plain then
+            if v_queue.direct and not (v_waited and v_beside) then
+                select * into v_position from penstock_data.fast_path(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
+                if v_position.plain and v_position.alone then
                     -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
                     return query
                     with batch as materialized (
@@ -78,7 +95,16 @@ begin
                         return;
                     end if;
                 end if;
+                v_share := v_position.plain and not v_position.alone;
+            elsif v_queue.id is null and not v_waited then
+                -- Another claim has the lock.
+                return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, batch_size);
+                if found then
+                    perform set_config('penstock.beside', queue_name, false);
+                    return;
+                end if;
             end if;
+            v_share := v_share or v_waited and v_beside and v_queue.id is not null;
         end if;
         if v_queue.id is null and not v_waited and coalesce(current_setting('penstock.at_home', true), '') = '' then
             -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any other.
@@ -86,14 +112,20 @@ begin
             continue;
         end if;
         exit when v_queue.id is not null or v_waited;
-        -- Another claim has the lock.  Wait for it, then take the short way all the same.
+        -- Nor is there a slice that is free.  Wait for the lock.
         v_queue.last_id := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
         if not penstock_data.await_claim_turn(queue_name) then
             perform penstock_data.tell_busy(queue_name);
             return;
         end if;
         v_waited := true;
+        perform set_config('penstock.beside', queue_name, false);
     end loop;
+    if v_share then
+        perform set_config('penstock.beside', queue_name, false);
+        return query select * from penstock_data.claim_and_share(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id);
+        return;
+    end if;
     return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id);
 end
 $$;

@@ -6,11 +6,12 @@
 -- transaction that is open now.  So it has no gaps either, it leaves no late ones to the next window, and a queue that is
 -- nearly empty needs no new window for each message.
 -- Its beginning moves on as well, to the transaction read last: the log is kept from there.
+-- alone: there are no slices, which hold older messages than the log.
 -- current: the window holds all that can be claimed here; a batch that it does not fill uses it up.
-create or replace function penstock_data.short_way(p_queue_id bigint, p_topic_id bigint, p_token text, p_now timestamptz)
+create or replace function penstock_data.fast_path(p_queue_id bigint, p_topic_id bigint, p_token text, p_now timestamptz)
 returns table (
     seq bigint, flagged_from pg_snapshot, full_scan_at timestamptz, attend_at timestamptz, current boolean,
-    window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean
+    window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean, alone boolean
 )
 language sql stable as $$
     select
@@ -34,7 +35,8 @@ language sql stable as $$
             where d.queue_id = p_queue_id and d.xid >= pg_snapshot_xmax(p.flagged_from)
             order by d.xid limit 1) is null
         and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
-            else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end
+            else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end,
+        p.slices_from is null
     from penstock_data.positions p
     cross join lateral (select pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to) as gapless) g
     where p.queue_id = p_queue_id order by p.seq desc limit 1

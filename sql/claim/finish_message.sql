@@ -11,7 +11,9 @@ begin
     perform penstock_data.lock_queue_and_claims(q.id, q.name, p_message_id) from penstock_data.queues q where q.id = p_queue_id;
     select c.token into v_token from penstock_data.claims c
     where c.queue_id = p_queue_id and p_message_id = any (c.message_ids) limit 1;
-    if found then
+    if v_token = '' then
+        v_taken := penstock_data.take_from_slice(p_queue_id, p_message_id);
+    elsif found then
         select * into v_taken from penstock_data.unclaim(p_queue_id, v_token, array[p_message_id], '-infinity');
     else
         delete from penstock_data.scheduled s where s.queue_id = p_queue_id and s.message_id = p_message_id
@@ -32,8 +34,9 @@ $$;
 create or replace function penstock_data.whereabouts(p_queue_id bigint, p_message_id bigint) returns text
 language sql stable as $$
     select case
-        when exists (select from penstock_data.claims c where c.queue_id = p_queue_id and p_message_id = any (c.message_ids)) then 'claimed'
+        when exists (select from penstock_data.claims c where c.queue_id = p_queue_id and c.token <> '' and p_message_id = any (c.message_ids)) then 'claimed'
         when exists (select from penstock_data.scheduled s where s.queue_id = p_queue_id and s.message_id = p_message_id)
+          or exists (select from penstock_data.claims c where c.queue_id = p_queue_id and c.token = '' and p_message_id = any (c.message_ids))
           or exists (select from penstock_data.backlog b where b.queue_id = p_queue_id and b.message_id = p_message_id and not b.held) then 'scheduled'
     end
 $$;

@@ -120,7 +120,7 @@ begin
     update penstock_data.claims c
     set (first_id, message_ids, attempts, lanes) = (
         select
-            min(u.id), array_agg(u.id order by u.place),
+            case when p_claim.token <> '' then min(u.id) else p_claim.first_id end, array_agg(u.id order by u.place),
             case when p_claim.attempts is not null then array_agg(u.attempt order by u.place) end,
             case when p_claim.lanes is not null then array_agg(u.lane order by u.place) end
         from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) with ordinality as u(id, attempt, lane, place)

@@ -19,7 +19,7 @@ $$;
 -- Messages leave a claim undone: back to the queue, or to the dead letters when their attempts are used up.
 -- p_claim holds just these messages.  p_delay null: the queue's backoff for failures, at once for the rest.
 -- p_outcome: 'failed', 'released' (the attempt is not counted), 'expired', or 'dead' (whatever the attempt).
--- p_locked: the caller is a claim and holds the queue's lock.
+-- p_locked: the caller is a claim and holds the queue's lock.  A slice, which has no token, gets no receipt: no consumer had it.
 create or replace function penstock_data.put_back(
     p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz, p_locked boolean default false
 ) returns void
@@ -88,15 +88,17 @@ begin
         end if;
     end if;
 
-    insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes, error)
-    select
-        v_queue.id, p_claim.claimed_at, p_now, v_segment, case when u.id = any (v_dead) then 'dead' else p_outcome end,
-        p_claim.token, array_agg(u.id), array_agg(coalesce(u.attempt, 1)),
-        -- Lanes that a claim frees itself need not be learnt from the receipt, and must not be freed twice.
-        case when p_claim.lanes is not null and not (p_locked and v_freed is not null and u.id = any (v_dead)) then array_agg(u.lane) end,
-        p_error
-    from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
-    group by u.id = any (v_dead);
+    if p_claim.token <> '' then
+        insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes, error)
+        select
+            v_queue.id, p_claim.claimed_at, p_now, v_segment, case when u.id = any (v_dead) then 'dead' else p_outcome end,
+            p_claim.token, array_agg(u.id), array_agg(coalesce(u.attempt, 1)),
+            -- Lanes that a claim frees itself need not be learnt from the receipt, and must not be freed twice.
+            case when p_claim.lanes is not null and not (p_locked and v_freed is not null and u.id = any (v_dead)) then array_agg(u.lane) end,
+            p_error
+        from unnest(p_claim.message_ids, p_claim.attempts, p_claim.lanes) as u(id, attempt, lane)
+        group by u.id = any (v_dead);
+    end if;
 
     if v_freed is not null and p_locked then
         perform penstock_data.finish_in_lanes(v_queue.id, v_dead, v_freed, p_now);
@@ -104,7 +106,7 @@ begin
         perform penstock_data.wake_lanes(v_queue.id, v_freed, p_claim.first_id);
     end if;
     if v_due is not null then
-        perform penstock_data.wake_queue(v_queue.id, p_claim.first_id, v_due);
+        perform penstock_data.wake_queue(v_queue.id, p_claim.message_ids[1], v_due);
     end if;
 end
 $$;

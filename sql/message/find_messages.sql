@@ -60,6 +60,9 @@ begin
                 (select b.message_id, b.visible_at, b.attempt, b.history, b.lane, b.rank, b.attempt = 0 and b.history is null
                 from penstock_data.backlog b
                 where b.queue_id = v_queue_id and not b.held and b.message_id > v_after order by b.message_id limit c_most)
+                union all
+                (select s.message_id, s.visible_at, s.attempt, s.history, s.lane, 0, s.attempt = 0
+                from penstock_data.sliced_messages(v_queue_id) s where s.message_id > v_after)
             ) s order by s.message_id limit c_most
         ), holders as materialized (
             select h.* from penstock_data.lane_holders(v_queue, v_position, v_now, null, c_most) h where v_queue.ordering = 'fifo'
@@ -87,6 +90,8 @@ begin
                     union all
                     (select b.message_id from penstock_data.backlog b
                     where b.queue_id = v_queue_id and not b.held and b.message_id > v_after order by b.message_id limit c_most)
+                    union all
+                    (select s.message_id from penstock_data.sliced_messages(v_queue_id) s where s.message_id > v_after)
                 ) s order by s.message_id limit c_most) s
             having count(*) = c_most;
         end if;
@@ -124,7 +129,7 @@ begin
             null::bigint, null::text, null::text, null::timestamptz
         from (
             select u.id, coalesce(u.attempt, 1) as attempt, c.deadline, c.token, c.histories -> u.id::text -> -1 ->> 'error' as error
-            from (select * from penstock_data.claims c where c.queue_id = v_queue_id limit c_most) c
+            from (select * from penstock_data.claims c where c.queue_id = v_queue_id and c.token <> '' limit c_most) c
             cross join lateral unnest(c.message_ids, c.attempts) as u(id, attempt)
             where u.id > v_after order by u.id limit c_most) c
         cross join lateral (

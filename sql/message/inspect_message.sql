@@ -68,7 +68,7 @@ begin
             c.histories -> u.id::text as history, null::bigint as blocked_by, null::text as blocked_by_state,
             null::text as blocked_by_token, null::timestamptz as blocked_until
         from penstock_data.claims c cross join lateral unnest(c.message_ids, c.attempts) as u(id, attempt)
-        where c.queue_id = v_queue_id and u.id = inspect_message.message_id
+        where c.queue_id = v_queue_id and c.token <> '' and u.id = inspect_message.message_id
         union all
         select p.state, p.attempt, p.due_at, null, null, p.history, p.blocked_by, p.blocked_by_state, p.blocked_by_token, p.blocked_until
         from penstock_data.pending_messages(v_queue_id, greatest(inspect_message.message_id, 1) - 1, inspect_message.message_id, null) p

@@ -51,7 +51,7 @@ begin
     from (
         select u.lane, 0::bigint as place, u.id as message_id, 'claimed' as state, c.token, c.deadline as until, p_queue.runs as is_out
         from (
-            select c.* from penstock_data.claims c where c.queue_id = p_queue.id order by c.token, c.first_id limit p_limit) c
+            select c.* from penstock_data.claims c where c.queue_id = p_queue.id and c.token <> '' order by c.token, c.first_id limit p_limit) c
         cross join lateral unnest(c.message_ids, c.lanes) as u(id, lane)
         where c.deadline > p_now
         union all
@@ -139,6 +139,8 @@ begin
         select b.message_id, b.attempt, b.visible_at <= p_now, b.visible_at, null, b.lane, b.rank
         from (
             select b.* from penstock_data.backlog b where b.queue_id = p_queue_id and not b.held order by b.lane, b.rank limit p_limit) b
+        union all
+        select s.message_id, s.attempt, true, s.visible_at, null, null, 0 from penstock_data.sliced_messages(p_queue_id) s
     ), kinds as (
         -- Grouped before they are named: a few kinds, however many messages.
         select p.due, p.attempt > 0 as attempted, h.message_id is not null as held, count(*) as count, min(p.due_at) as oldest,
@@ -168,6 +170,8 @@ begin
             select b.* from penstock_data.backlog b where b.queue_id = p_queue_id and not b.held order by b.message_id limit p_limit) b
         where b.visible_at <= p_now and b.attempt = 0 and b.history is null
         order by b.message_id limit c_asked)
+        union all
+        (select s.message_id, s.visible_at, null, 0 from penstock_data.sliced_messages(p_queue_id) s where s.attempt = 0 limit c_asked)
     ), known as (
         select min(f.due_at) as oldest, min(f.due_at) filter (where h.lane is not null) as oldest_blocked
         from (
@@ -196,10 +200,13 @@ language sql stable rows 1 as $$
     from
         penstock_data.count_states(p_queue_id, penstock_data.clock(), null) p,
         (select min(m.published_at) as oldest
-         from penstock_data.scheduled_messages(p_queue_id) s
+         from (
+             select s.message_id from penstock_data.scheduled_messages(p_queue_id) s
+             union all select s.message_id from penstock_data.sliced_messages(p_queue_id) s) s
          join penstock_data.queues q on q.id = p_queue_id
          join penstock_data.messages m on m.topic_id = q.topic_id and m.id = s.message_id) s,
-        (select coalesce(sum(cardinality(c.message_ids)), 0)::bigint as count from penstock_data.claims c where c.queue_id = p_queue_id) c,
+        (select coalesce(sum(cardinality(c.message_ids)), 0)::bigint as count from penstock_data.claims c
+         where c.queue_id = p_queue_id and c.token <> '') c,
         (select coalesce(sum(cardinality(r.message_ids)), 0)::bigint as count from penstock_data.receipts r
          where r.queue_id = p_queue_id and r.outcome in ('acked', 'lapsed')) d,
         (select count(*) from penstock_data.dead_letters l where l.queue_id = p_queue_id) l
@@ -258,6 +265,13 @@ begin
             order by b.message_id limit p_limit) b
         left join lateral (
             select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = b.message_id limit 1) m on true
+        union all
+        select s.message_id, s.attempt, true, penstock_data.due_since(s.visible_at, s.attempt = 0, m.xid, m.published_at, m.deliver_after),
+            s.history, s.lane, 0
+        from penstock_data.sliced_messages(p_queue_id) s
+        left join lateral (
+            select * from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = s.message_id limit 1) m on true
+        where s.message_id > p_after and s.message_id <= p_through
     ), page as materialized (
         select p.* from pending p order by p.message_id limit p_limit
     ), holders as materialized (

@@ -97,13 +97,22 @@ language sql stable rows 100 as $$
     select b.message_id, b.visible_at, b.attempt from penstock_data.backlog b where b.queue_id = p_queue_id and not b.held
 $$;
 
+-- Messages of a queue that are in slices, one row each.  They are waiting.
+create or replace function penstock_data.sliced_messages(p_queue_id bigint)
+returns table (message_id bigint, visible_at timestamptz, attempt int, lane text, history jsonb)
+language sql stable rows 100 as $$
+    select u.id, c.claimed_at, coalesce(u.attempt, 1) - 1, u.lane, c.histories -> u.id::text
+    from penstock_data.claims c cross join lateral unnest(c.message_ids, c.attempts, c.lanes) as u(id, attempt, lane)
+    where c.queue_id = p_queue_id and c.token = ''
+$$;
+
 -- Messages of a queue that are claimed, one row each.
 create or replace function penstock_data.claimed_messages(p_queue_id bigint)
 returns table (message_id bigint, attempt int, token text, deadline timestamptz, claimed_at timestamptz)
 language sql stable rows 100 as $$
     select u.id, coalesce(u.attempt, 1), c.token, c.deadline, c.claimed_at
     from penstock_data.claims c cross join lateral unnest(c.message_ids, c.attempts) as u(id, attempt)
-    where c.queue_id = p_queue_id
+    where c.queue_id = p_queue_id and c.token <> ''
 $$;
 
 -- Messages of a queue that are done, one row each, as far as history goes.
@@ -127,7 +136,9 @@ language sql stable security definer set search_path = pg_catalog, pg_temp rows 
     from penstock_data.unread_messages(p_queue_id) u
     union all
     select s.message_id, 'pending', s.visible_at, null, s.attempt, m.published_at, null
-    from penstock_data.scheduled_messages(p_queue_id) s
+    from (
+        select s.message_id, s.visible_at, s.attempt from penstock_data.scheduled_messages(p_queue_id) s
+        union all select s.message_id, s.visible_at, s.attempt from penstock_data.sliced_messages(p_queue_id) s) s
     join penstock_data.queues q on q.id = p_queue_id
     left join penstock_data.messages m on m.topic_id = q.topic_id and m.id = s.message_id
     union all

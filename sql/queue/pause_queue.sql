@@ -1,6 +1,6 @@
 -- Give out no more messages of a queue until resume_queue.  Returns since when it is paused.  Publishing goes on, and so
 -- do acks, nacks and extensions of what is claimed already; a claim that ends meanwhile is taken back after the pause.
--- Locks: the queue's claim lock, so that no claim is under way when this returns.
+-- Locks: the queue's claim lock and its slices, so that no claim is under way when this returns.
 -- Errors: PS002 unknown queue.
 -- Roles: admin
 create or replace function penstock.pause_queue(queue_name text) returns timestamptz
@@ -11,7 +11,8 @@ declare
     v_since timestamptz;
 begin
     perform penstock_data.check_queue(queue_name);
-    perform penstock_data.lock_queue(queue_name);
+    perform penstock_data.lock_queue_and_claims(q.id, q.name, p_slices => true) from penstock_data.queues q where q.name = queue_name;
+    perform penstock_data.end_slices(q.id, penstock_data.clock()) from penstock_data.queues q where q.name = queue_name;
     update penstock_data.queues q set paused_at = coalesce(q.paused_at, penstock_data.clock())
     where q.name = queue_name
     returning q.paused_at into v_since;

@@ -71,12 +71,13 @@ begin
 end
 $$;
 
--- The claim lock of a queue, and the rows of its claims: all of them, or those that hold one message.
+-- The claim lock of a queue, and the rows of its claims: all of them, those that hold one message, or its slices.
 -- A transaction that has a claim's row may need the queue's lock next.  So a row is waited for with the queue's lock in hand
 -- for a tenth of a second at most; then both are let go, the row is waited for without the lock, and all begins anew.
 -- Letting go means the end of a subtransaction.
-create or replace function penstock_data.lock_queue_and_claims(p_queue_id bigint, p_queue_name text, p_message_id bigint default null)
-returns void
+create or replace function penstock_data.lock_queue_and_claims(
+    p_queue_id bigint, p_queue_name text, p_message_id bigint default null, p_slices boolean default false
+) returns void
 language plpgsql as $$
 declare
     v_before text := current_setting('lock_timeout');
@@ -92,11 +93,13 @@ begin
             loop
                 v_places := array(
                     select c.ctid from penstock_data.claims c
-                    where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids)) for update);
+                    where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids))
+                      and (not p_slices or c.token = '') for update);
                 -- An extension that we waited for has left a new row.
                 exit when not exists (
                     select from penstock_data.claims c
                     where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids))
+                      and (not p_slices or c.token = '')
                       and c.ctid <> all (v_places));
             end loop;
             perform set_config('lock_timeout', v_before, true);
@@ -108,7 +111,8 @@ begin
         end;
         begin
             perform from penstock_data.claims c
-            where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids)) for update;
+            where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids))
+                      and (not p_slices or c.token = '') for update;
             raise sqlstate 'PS000';
         exception when sqlstate 'PS000' then
             null;

@@ -17,8 +17,7 @@ begin
             ('penstock.inspect_message(text, bigint, int)', 'blocked_by'),
             ('penstock_data.count_queue(bigint)', 'waiting'),
             ('penstock_data.unread_some(bigint, bigint, int)', 'place'),
-            ('penstock_data.empty_messages(penstock_data.segments, timestamptz)', 'more'),
-            ('penstock_data.short_way(bigint, bigint, text, timestamptz)', 'current')) as f(signature, column_name)
+            ('penstock_data.empty_messages(penstock_data.segments, timestamptz)', 'more')) as f(signature, column_name)
         join pg_proc p on p.oid = to_regprocedure(f.signature) and not f.column_name = any (coalesce(p.proargnames, '{}'))
         union all
         select p.oid::regprocedure

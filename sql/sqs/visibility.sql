@@ -40,7 +40,7 @@ begin
     loop
         -- Claims that have ended but were not taken back yet are in the schedule from now on.
         perform penstock_data.take_back(p_queue.id, '-infinity', penstock_data.clock());
-        select c.token into v_token from penstock_data.claims c where c.queue_id = p_queue.id and p_id = any (c.message_ids) limit 1;
+        select c.token into v_token from penstock_data.claims c where c.queue_id = p_queue.id and c.token <> '' and p_id = any (c.message_ids) limit 1;
         exit when v_token is null or p_queue.fifo;
         v_outcome := (select d.outcome from penstock_data.set_deadline(p_queue.id, v_token, array[p_id], p_seconds, interval '12 hours') d);
         if v_outcome is not null then

@@ -21,6 +21,11 @@ begin
         return v_now;
     end if;
     select * into v_position from penstock_data.position_of(v_queue_id);
+    if exists (
+        select from penstock_data.claims c where c.queue_id = v_queue_id and c.token = '' and c.first_id >= v_position.slices_from
+    ) then
+        return v_now;
+    end if;
     return least(
         (select min(s.visible_at)
          from penstock_data.level_places(v_position) level

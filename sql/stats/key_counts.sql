@@ -14,6 +14,7 @@ begin
     select m.key, count(*)
     from (
         select s.message_id from penstock_data.scheduled_messages(v_queue_id) s
+        union all select s.message_id from penstock_data.sliced_messages(v_queue_id) s
         union all select c.message_id from penstock_data.claimed_messages(v_queue_id) c
         union all select u.id from penstock_data.unread_messages(v_queue_id) u
     ) p

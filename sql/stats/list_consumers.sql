@@ -19,7 +19,7 @@ as $$
     cross join (select penstock_data.clock() as now) clock
     cross join lateral (
         (select c.token, cardinality(c.message_ids) as claimed, c.first_id, c.claimed_at, c.deadline, null::timestamptz as until
-         from penstock_data.claims c where c.queue_id = q.id order by c.token, c.first_id limit 1000)
+         from penstock_data.claims c where c.queue_id = q.id and c.token <> '' order by c.token, c.first_id limit 1000)
         union all
         (select coalesce(w.token, ''), 0, null, null, null, w.until
          from penstock_data.waiting w

@@ -14,7 +14,7 @@ declare
         where q.id = v_queue_id and m.id = message_id), '0');
     v_state    text;
 begin
-    if exists (select from penstock_data.claims c where c.queue_id = v_queue_id and message_id = any (c.message_ids)) then
+    if exists (select from penstock_data.claims c where c.queue_id = v_queue_id and c.token <> '' and message_id = any (c.message_ids)) then
         return 'claimed';
     end if;
     if exists (select from penstock_data.dead_letters d where d.queue_id = v_queue_id and d.message_id = message_state.message_id) then

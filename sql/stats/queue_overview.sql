@@ -33,7 +33,8 @@ begin
     cross join lateral penstock_data.count_states(q.id, clock.now, 10001) p
     cross join lateral (
         select coalesce(sum(cardinality(c.message_ids)), 0) as count, min(c.claimed_at) as oldest
-        from (select c.message_ids, c.claimed_at from penstock_data.claims c where c.queue_id = q.id order by c.token, c.first_id limit 10001) c) c
+        from (select c.message_ids, c.claimed_at from penstock_data.claims c
+              where c.queue_id = q.id and c.token <> '' order by c.token, c.first_id limit 10001) c) c
     cross join lateral (
         select count(*) from (select from penstock_data.dead_letters d where d.queue_id = q.id order by d.message_id limit 10001) d) d
     order by q.name;

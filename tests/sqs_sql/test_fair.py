@@ -141,7 +141,7 @@ def test_a_claim_that_looked_before_the_queue_became_fair_takes_the_long_way(q: 
     """A claim reads the queue and takes its lock in one statement, so the row may be older."""
     plain = """
         select s.plain from penstock_data.queues q,
-            penstock_data.short_way(q.id, q.topic_id, 'me', clock_timestamp()) s
+            penstock_data.fast_path(q.id, q.topic_id, 'me', clock_timestamp()) s
     """
     q.send("q", "1")
     assert q.bodies("q", 1) == ["1"]

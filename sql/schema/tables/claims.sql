@@ -1,5 +1,8 @@
 -- Messages handed to a consumer until a deadline, one row per batch.  A message is in one claim at most, so the lowest
 -- id of a claim names it together with queue and token.
+-- Rows with an empty token are slices (claim/slices.sql); their first_id is a number from penstock_data.slice, above all ids.
+create sequence if not exists penstock_data.slice;
+
 create table if not exists penstock_data.claims (
     queue_id     bigint      not null,
     first_id     bigint      not null,

@@ -30,5 +30,8 @@ create table if not exists penstock_data.positions (
     -- fair: the same by rank; null: nothing was claimed yet.
     level_turns      bigint[],
     level_turn_ids   bigint[],
+    -- Slices (claim/slices.sql): the first that may hold messages; null: there are none.
+    slices_from   bigint,
+    slice_size    int,                  -- how many messages were taken for the last one
     primary key (queue_id, seq)
 );

@@ -1,0 +1,11 @@
+-- Positions that know of slices.
+do $$
+begin
+    if not penstock_data.record_migration(6, 'slices') then
+        return;
+    end if;
+    if not penstock_data.has_column('penstock_data.positions', 'slices_from') then
+        alter table penstock_data.positions add column slices_from bigint, add column slice_size int;
+    end if;
+end
+$$;
