@@ -51,7 +51,7 @@ $$;
 comment on function penstock.ack_messages(text, bigint[], text) is 'Finish messages; returns the ids whose claim the token still held.';
 
 -- Say that a message is done.  False: the token no longer holds it, nothing was changed.  A claim of this message alone,
--- the usual case, is dealt with here in one statement; anything else is left to ack_messages.
+-- the usual case, is dealt with here, in statements as small as they can be; anything else is left to ack_messages.
 -- Roles: consumer, admin
 create or replace function penstock.ack_message(queue_name text, message_id bigint, token text) returns boolean
 language plpgsql security definer
@@ -61,26 +61,28 @@ set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
+declare
+    v_queue record;
+    v_claim record;
 begin
-    with gone as (
-        delete from penstock_data.claims c
-        where c.queue_id = (
-                select q.id from penstock_data.queues q
-                where q.name = queue_name and q.consumers is null and not q.exclusive
-                  and current_setting('penstock.at_home', true) = 'yes')
-          and c.token = ack_message.token and c.first_id = ack_message.message_id
-          and c.message_ids = array[ack_message.message_id]
-          and c.deadline > clock_timestamp() + (select s.clock_shift from penstock_data.settings s where s.single)
-        returning c.queue_id, c.claimed_at, c.message_ids, c.attempts, c.lanes
-    )
+    select q.id, clock_timestamp() + s.clock_shift as now, s.receipt_segment into v_queue
+    from penstock_data.queues q cross join penstock_data.settings s
+    where q.name = queue_name and q.consumers is null and not q.exclusive and s.single
+      and current_setting('penstock.at_home', true) = 'yes';
+    delete from penstock_data.claims c
+    where c.queue_id = v_queue.id and c.token = ack_message.token and c.first_id = ack_message.message_id
+      and c.message_ids = array[ack_message.message_id] and c.deadline > v_queue.now
+    returning c.claimed_at, c.message_ids, c.attempts, c.lanes into v_claim;
+    if not found then
+        return exists (select from penstock.ack_messages(queue_name, array[message_id], ack_message.token));
+    end if;
     insert into penstock_data.receipts (queue_id, claimed_at, ended_at, segment, outcome, token, message_ids, attempts, lanes)
-    select
-        g.queue_id, g.claimed_at, clock_timestamp() + s.clock_shift, s.receipt_segment, 'acked', ack_message.token,
-        g.message_ids, g.attempts, g.lanes
-    from gone g cross join penstock_data.settings s
-    where g.lanes is null or penstock_data.wake_lanes(g.queue_id, g.lanes, g.message_ids[1]);
-    return found
-        or exists (select from penstock.ack_messages(queue_name, array[message_id], ack_message.token));
+    values (v_queue.id, v_claim.claimed_at, v_queue.now, v_queue.receipt_segment, 'acked', ack_message.token,
+        v_claim.message_ids, v_claim.attempts, v_claim.lanes);
+    if v_claim.lanes is not null then
+        return penstock_data.wake_lanes(v_queue.id, v_claim.lanes, v_claim.message_ids[1]);
+    end if;
+    return true;
 end
 $$;
 comment on function penstock.ack_message(text, bigint, text) is 'Finish a message; false when the token no longer holds it.';

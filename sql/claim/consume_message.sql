@@ -18,6 +18,7 @@ as $$
 declare
     v_queue    penstock_data.locked_queue;
     v_position record;
+    v_slice    record;
     v_waited   boolean := false;
     v_beside   boolean := false;        -- the last claim of this session came beside others
     v_share    boolean := false;        -- and this one does too
@@ -31,6 +32,37 @@ begin
             -- The last claim of this session came beside others, so this one looks for slices first.
             if current_setting('penstock.beside', true) = queue_name and not v_waited then
                 v_beside := true;
+                -- The slice that this session used last.  claim_beside does the same for many messages and for all that is left here.
+                select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift as now,
+                    clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second' as deadline,
+                    c.ctid as place, c.message_ids[1] as message_id, c.attempts[1] as attempt, c.lanes[1] as lane, c.histories
+                into v_slice
+                from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claims c on c.queue_id = q.id
+                where q.name = queue_name and q.consumers is null and not q.exclusive and q.paused_at is null and s.single
+                  and c.token = '' and c.first_id = nullif(current_setting('penstock.slice', true), '')::bigint
+                  and cardinality(c.message_ids) > 1
+                for update of c skip locked;
+                if v_slice.id is not null then
+                    select m.id, m.payload, m.headers, m.key, m.priority, coalesce(v_slice.attempt, 1), v_slice.deadline, m.published_at,
+                        m.correlation_id, m.tenant_id, (least(m.expires_at, m.published_at + v_slice.retention) <= v_slice.now) is not true
+                    into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id, v_alive
+                    from penstock_data.messages m
+                    where m.topic_id = v_slice.topic_id and m.id = v_slice.message_id
+                    limit 1;
+                    if v_alive then
+                        update penstock_data.claims c
+                        set claimed_at = v_slice.now, message_ids = c.message_ids[2:], attempts = c.attempts[2:], lanes = c.lanes[2:]
+                        where c.ctid = v_slice.place;
+                        insert into penstock_data.claims (
+                            queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
+                        values (
+                            v_slice.id, v_slice.message_id, v_slice.deadline, v_slice.now, consumer_token, array[v_slice.message_id],
+                            case when v_slice.attempt is not null then array[v_slice.attempt] end,
+                            case when v_slice.lane is not null then array[v_slice.lane] end, v_slice.histories);
+                        return next;
+                        return;
+                    end if;
+                end if;
                 return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, 1, '20 milliseconds');
                 if found then
                     return;
@@ -86,7 +118,7 @@ begin
                     return;
                 end if;
             end if;
-            v_share := v_share or v_waited and v_beside and v_queue.id is not null;
+            v_share := v_share or v_beside and (v_waited or not v_queue.direct) and v_queue.id is not null;
         end if;
         if v_queue.id is null and not v_waited and coalesce(current_setting('penstock.at_home', true), '') = '' then
             -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any other.
@@ -104,8 +136,7 @@ begin
         perform set_config('penstock.beside', queue_name, false);
     end loop;
     if v_share then
-        perform set_config('penstock.beside', queue_name, false);
-        return query select * from penstock_data.claim_and_share(queue_name, consumer_token, vt_seconds, 1, v_queue.last_id);
+        return query select * from penstock_data.claim_and_share(queue_name, consumer_token, vt_seconds, 1, v_queue.last_id, v_waited);
         return;
     end if;
     return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, 1, v_queue.last_id);

@@ -104,7 +104,7 @@ begin
                     return;
                 end if;
             end if;
-            v_share := v_share or v_waited and v_beside and v_queue.id is not null;
+            v_share := v_share or v_beside and (v_waited or not v_queue.direct) and v_queue.id is not null;
         end if;
         if v_queue.id is null and not v_waited and coalesce(current_setting('penstock.at_home', true), '') = '' then
             -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any other.
@@ -122,8 +122,7 @@ begin
         perform set_config('penstock.beside', queue_name, false);
     end loop;
     if v_share then
-        perform set_config('penstock.beside', queue_name, false);
-        return query select * from penstock_data.claim_and_share(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id);
+        return query select * from penstock_data.claim_and_share(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id, v_waited);
         return;
     end if;
     return query select * from penstock_data.claim_with_care(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id);

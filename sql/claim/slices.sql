@@ -140,9 +140,10 @@ end
 $$;
 
 -- Claim under the claim lock while others claim too: from a slice, else cut one and claim from that.  A first slice is
--- short, and each that is cut while others are in use lasts twice as long.  p_last_id as in bound_window.
+-- short, and each that is cut while others are in use lasts twice as long.
+-- p_last_id as in bound_window.  p_waited: the claim had to wait for the lock, so a first slice may be cut.
 create or replace function penstock_data.claim_and_share(
-    p_queue_name text, p_token text, p_seconds int, p_limit int, p_last_id bigint
+    p_queue_name text, p_token text, p_seconds int, p_limit int, p_last_id bigint, p_waited boolean
 ) returns setof penstock_data.claimed_message
 language plpgsql as $$
 declare
@@ -159,17 +160,18 @@ begin
     get diagnostics v_count = row_count;
     p_limit := p_limit - v_count;
     if p_limit = 0 then
+        perform set_config('penstock.beside', p_queue_name, false);
         return;
     end if;
     select * into v_queue from penstock_data.queues q where q.name = p_queue_name;
-    if v_queue.runs or p_limit > c_most / 2 then
+    select * into v_position from penstock_data.position_of(v_queue.id);
+    if v_queue.runs or p_limit > c_most / 2 or v_position.slices_from is null and not p_waited then
         return query select * from penstock_data.claim_with_care(p_queue_name, p_token, p_seconds, p_limit, p_last_id);
         return;
     end if;
-    select case when p.slices_from is null then 4 * p_limit
-        else least(2 * greatest(p.slice_size, 2 * p_limit), c_claims * p_limit, c_most) / p_limit * p_limit end
-    into v_size
-    from penstock_data.position_of(v_queue.id) p;
+    perform set_config('penstock.beside', p_queue_name, false);
+    v_size := case when v_position.slices_from is null then 4 * p_limit
+        else least(2 * greatest(v_position.slice_size, 2 * p_limit), c_claims * p_limit, c_most) / p_limit * p_limit end;
     perform from penstock_data.claim_with_care(p_queue_name, '', null, v_size, p_last_id, true);
     with named as (
         update penstock_data.claims c set first_id = n.name
@@ -223,7 +225,7 @@ returns setof penstock_data.claimed_message
 language plpgsql as $$
 begin
     if penstock_data.try_lock_queue(p_queue_name) then
-        return query select * from penstock_data.claim_and_share(p_queue_name, p_token, p_seconds, p_limit, null);
+        return query select * from penstock_data.claim_and_share(p_queue_name, p_token, p_seconds, p_limit, null, true);
     else
         return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);
     end if;
