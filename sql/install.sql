@@ -42,6 +42,7 @@ begin;
 \ir schema/migrations/0004_expiries.sql
 \ir schema/migrations/0005_stream_marks.sql
 \ir schema/migrations/0006_slices.sql
+\ir schema/migrations/0007_segments_in_use.sql
 \ir schema/unknown_migrations.sql
 \ir schema/tables/indexes.sql
 \ir schema/changed_answers.sql

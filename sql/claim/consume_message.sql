@@ -75,36 +75,38 @@ begin
             -- consume_messages_batch has the same statement: the planner puts no function that locks rows into a statement, and a
             -- call of its own would cost more than the lock.
             select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
-                clock_timestamp() + s.clock_shift, clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second',
+                clock_timestamp(), null,
                 case when q.direct then null when v_waited then v_queue.last_id
                     when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end
             into v_queue
-            from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
-            where q.name = queue_name and s.single
+            from penstock_data.queues q join penstock_data.claim_locks l on l.queue_id = q.id
+            where q.name = queue_name
             for update of l skip locked;
             if v_queue.direct and not (v_waited and v_beside) then
-                select * into v_position from penstock_data.fast_path(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
+                select * into v_position from penstock_data.fast_path(
+                    v_queue.id, v_queue.topic_id, consumer_token, v_queue.now, vt_seconds);
                 if v_position.plain and v_position.alone then
-                    select m.id, m.payload, m.headers, m.key, 0, 1, v_queue.deadline, m.published_at, m.correlation_id, m.tenant_id,
-                        m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now) is not true
+                    select m.id, m.payload, m.headers, m.key, 0, 1, v_position.deadline, m.published_at, m.correlation_id, m.tenant_id,
+                        m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_position.now) is not true
                     into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id,
                         v_xid, v_alive
                     from penstock_data.messages m
-                    where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
+                    where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
+                      and m.topic_id = v_queue.topic_id and not m.flagged
                       and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
                       and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
                     order by m.xid, m.id limit 1;
                     if v_alive then
                         insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
                         values (
-                            v_queue.id, consume_message.message_id, v_queue.deadline, v_queue.now, consumer_token,
+                            v_queue.id, consume_message.message_id, v_position.deadline, v_position.now, consumer_token,
                             array[consume_message.message_id]);
                         insert into penstock_data.positions (
                             queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
                         values (
                             v_queue.id, v_position.seq + 1, v_position.window_from, v_position.window_to, v_xid,
-                            consume_message.message_id, v_position.flagged_from, v_queue.now, v_position.full_scan_at,
-                            least(v_position.attend_at, v_queue.deadline));
+                            consume_message.message_id, v_position.flagged_from, v_position.now, v_position.full_scan_at,
+                            least(v_position.attend_at, v_position.deadline));
                         return next;
                         return;
                     end if;

@@ -50,23 +50,25 @@ begin
             -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
             -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
             select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
-                clock_timestamp() + s.clock_shift, clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second',
+                clock_timestamp(), null,
                 case when q.direct then null when v_waited then v_queue.last_id
                     when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end
             into v_queue
-            from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claim_locks l on l.queue_id = q.id
-            where q.name = queue_name and s.single
+            from penstock_data.queues q join penstock_data.claim_locks l on l.queue_id = q.id
+            where q.name = queue_name
             for update of l skip locked;
             if v_queue.direct and not (v_waited and v_beside) then
-                select * into v_position from penstock_data.fast_path(v_queue.id, v_queue.topic_id, consumer_token, v_queue.now);
+                select * into v_position from penstock_data.fast_path(
+                    v_queue.id, v_queue.topic_id, consumer_token, v_queue.now, vt_seconds);
                 if v_position.plain and v_position.alone then
                     -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
                     return query
                     with batch as materialized (
                         select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
-                            least(m.expires_at, m.published_at + v_queue.retention) <= v_queue.now as lapsed
+                            least(m.expires_at, m.published_at + v_queue.retention) <= v_position.now as lapsed
                         from penstock_data.messages m
-                        where m.segment > 0 and m.topic_id = v_queue.topic_id and not m.flagged
+                        where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
+                      and m.topic_id = v_queue.topic_id and not m.flagged
                           and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
                           and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
                         order by m.xid, m.id limit batch_size
@@ -79,17 +81,17 @@ begin
                         where t.count > 0 and t.lapsed is not true and (v_position.current or t.count = batch_size)
                     ), claim as (
                         insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-                        select v_queue.id, t.first_id, v_queue.deadline, v_queue.now, consumer_token, t.ids from total t
+                        select v_queue.id, t.first_id, v_position.deadline, v_position.now, consumer_token, t.ids from total t
                     ), position as (
                         insert into penstock_data.positions (
                             queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
                         select
                             v_queue.id, v_position.seq + 1, case when t.last_id is null then v_position.window_to else v_position.window_from end,
                             v_position.window_to, t.last_xid, t.last_id,
-                            v_position.flagged_from, v_queue.now, v_position.full_scan_at, least(v_position.attend_at, v_queue.deadline)
+                            v_position.flagged_from, v_position.now, v_position.full_scan_at, least(v_position.attend_at, v_position.deadline)
                         from total t
                     )
-                    select b.id, b.payload, b.headers, b.key, 0, 1, v_queue.deadline, b.published_at, b.correlation_id, b.tenant_id
+                    select b.id, b.payload, b.headers, b.key, 0, 1, v_position.deadline, b.published_at, b.correlation_id, b.tenant_id
                     from batch b where exists (select from total);
                     if found then
                         return;

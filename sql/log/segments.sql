@@ -17,7 +17,7 @@ begin
     perform penstock_data.close_table(v_table::regclass);
     execute format('alter table %s replica identity full', v_table);
     execute format('alter table penstock_data.%I attach partition %s for values in (%s)', p_kind, v_table, v_number);
-    insert into penstock_data.segments (kind, number, unaware) values (p_kind, v_number, null);
+    insert into penstock_data.segments (kind, number, unaware, idle) values (p_kind, v_number, null, true);
     return v_number;
 end
 $$;
@@ -94,9 +94,10 @@ begin
         return false;
     end if;
     update penstock_data.segments s set closed_at = p_now where s.kind = p_kind and s.number = v_current.number;
-    update penstock_data.segments s set opened_at = p_now, leaving = null where s.kind = p_kind and s.number = v_next;
+    update penstock_data.segments s set opened_at = p_now, leaving = null, idle = false where s.kind = p_kind and s.number = v_next;
     if p_kind = 'messages' then
-        update penstock_data.settings set message_segment = v_next;
+        update penstock_data.settings c
+        set message_segment = v_next, first_segment = least(c.first_segment, v_next), last_segment = greatest(c.last_segment, v_next);
     else
         update penstock_data.settings set receipt_segment = v_next;
     end if;
@@ -226,7 +227,7 @@ begin
         raise lock_not_available;       -- a new queue may have read from it: look again
     end if;
     execute format('truncate %s', penstock_data.segment_table(p_segment.kind, p_segment.number));
-    update penstock_data.segments s set opened_at = null, closed_at = null, freed_by = pg_current_xact_id()
+    update penstock_data.segments s set opened_at = null, closed_at = null, leaving = null, freed_by = pg_current_xact_id()
     where s.kind = p_segment.kind and s.number = p_segment.number;
     perform penstock_data.limit_idleness();
     return true;
@@ -319,6 +320,55 @@ begin
 end
 $$;
 
+-- Note which transactions are open while a segment is free: one with an old snapshot may take it for the one that is written
+-- to.  Once all of them have ended, and nothing has been written to it, the segment is idle.  Returns how many became idle.
+create or replace function penstock_data.retire_free_segments(p_now timestamptz) returns int
+language plpgsql as $$
+declare
+    v_segment penstock_data.segments;
+    v_used    boolean;
+    v_count   int := 0;
+begin
+    update penstock_data.segments s set leaving = penstock_data.open_transactions()
+    where s.opened_at is null and not s.idle and s.leaving is null and s.freed_by is distinct from pg_current_xact_id();
+    for v_segment in
+        select s.* from penstock_data.segments s
+        where s.kind = 'messages' and s.opened_at is null and not s.idle and s.leaving is not null
+          and not exists (select from pg_locks l where l.locktype = 'virtualxid' and l.virtualtransaction = any (s.leaving))
+    loop
+        -- The lock is not had while a prepared transaction has written there.
+        continue when not penstock_data.try_lock_table(penstock_data.segment_table('messages', v_segment.number), 'share row exclusive');
+        execute format('select exists (select from %s)', penstock_data.segment_table('messages', v_segment.number)) into v_used;
+        if v_used then
+            perform penstock_data.reopen_segment(v_segment, p_now);
+        else
+            update penstock_data.segments s set idle = true where s.kind = 'messages' and s.number = v_segment.number;
+            v_count := v_count + 1;
+        end if;
+    end loop;
+    -- Behind this lock a switch of segments has ended, and the next one waits.
+    perform from penstock_data.settings c for update;
+    update penstock_data.settings c set first_segment = s.first, last_segment = s.last
+    from (select min(s.number) as first, max(s.number) as last from penstock_data.segments s where s.kind = 'messages' and not s.idle) s
+    where (c.first_segment, c.last_segment) <> (s.first, s.last);
+    return v_count;
+end
+$$;
+
+create or replace function penstock_data.open_transactions() returns text[]
+language sql stable as $$
+    select coalesce(array_agg(l.virtualtransaction), '{}')
+    from pg_locks l join pg_stat_activity a on a.pid = l.pid
+    where l.locktype = 'virtualxid' and l.granted and a.datname = current_database()
+$$;
+
+-- A transaction that took a free segment for the current one has written to it: it waits to be emptied like any other.
+create or replace function penstock_data.reopen_segment(p_segment penstock_data.segments, p_now timestamptz) returns void
+language sql as $$
+    update penstock_data.segments s set opened_at = p_now, closed_at = p_now, leaving = null, idle = false
+    where s.kind = p_segment.kind and s.number = p_segment.number
+$$;
+
 -- Free segments that are too many: those with the highest numbers, beyond as many as may be in use and one more.
 create or replace function penstock_data.surplus_segments() returns setof penstock_data.segments
 language sql stable as $$
@@ -340,9 +390,7 @@ declare
 begin
     affected := 0;
     update penstock_data.segments s
-    set leaving = array(
-        select l.virtualtransaction from pg_locks l join pg_stat_activity a on a.pid = l.pid
-        where l.locktype = 'virtualxid' and l.granted and a.datname = current_database())
+    set leaving = penstock_data.open_transactions()
     from penstock_data.surplus_segments() f
     where s.kind = f.kind and s.number = f.number and s.leaving is null and s.freed_by is distinct from pg_current_xact_id();
     more := found;
@@ -357,9 +405,7 @@ begin
     perform penstock_data.limit_idleness();
     execute format('select exists (select from %s)', penstock_data.segment_table(v_segment.kind, v_segment.number)) into v_used;
     if v_used then
-        -- Such a transaction did write to it: it waits to be emptied like any other.
-        update penstock_data.segments s set opened_at = p_now, closed_at = p_now, leaving = null
-        where s.kind = v_segment.kind and s.number = v_segment.number;
+        perform penstock_data.reopen_segment(v_segment, p_now);
     else
         execute format('drop table %s', penstock_data.segment_table(v_segment.kind, v_segment.number));
         delete from penstock_data.segments s where s.kind = v_segment.kind and s.number = v_segment.number;

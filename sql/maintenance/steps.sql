@@ -74,7 +74,8 @@ begin
                 when 'messages moved' then pgqs.run_move_tasks()
                 when 'kept messages dropped' then penstock_data.sweep_kept(c_most)
                 when 'segments switched' then
-                    penstock_data.rotate('messages', p_now)::int + penstock_data.rotate('receipts', p_now)::int
+                    penstock_data.retire_free_segments(p_now)
+                        + penstock_data.rotate('messages', p_now)::int + penstock_data.rotate('receipts', p_now)::int
                 when 'log full' then penstock_data.watch_size()::int
                 when 'claim locks restored' then penstock_data.restore_claim_locks()
             end;

@@ -12,9 +12,19 @@ create table if not exists penstock_data.settings (
     max_payload_bytes  int      not null default 16777216 check (max_payload_bytes > 0),
     max_log_bytes      bigint   check (max_log_bytes > 0),      -- publishing is refused beyond it; null: no limit
     log_is_full        boolean  not null default false,         -- set and cleared by maintain()
-    incarnation_xid    xid                                      -- see incarnation below
+    incarnation_xid    xid,                                     -- see incarnation below
+    -- Messages that windows read are in the segments from the first to the last one: log/segments.sql.
+    first_segment      int      not null default 1,
+    last_segment       int      not null default 2147483647
 );
-insert into penstock_data.settings default values on conflict do nothing;
+do $$
+begin
+    -- Only in a new installation: an earlier one gets the columns later, by a migration.
+    if not exists (select from penstock_data.settings) then
+        insert into penstock_data.settings (last_segment) values (1);
+    end if;
+end
+$$;
 
 -- Which cluster the stored transaction ids belong to: this row's xmin must be the one noted in settings.  A dump and
 -- restore, or logical replication, writes the row anew with another xmin, so a log whose ids mean nothing here is noticed
