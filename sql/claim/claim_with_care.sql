@@ -1,4 +1,4 @@
--- Claim messages of a queue, whatever they need: everything that the short way of consume_messages_batch leaves alone.
+-- Claim messages of a queue, whatever they need: everything that the fast path leaves alone.
 -- Called under the queue's claim lock, with arguments of consume_messages_batch; p_last_id as in bound_window.
 -- p_slice: what it claims becomes a slice, so it has no token and no deadline.
 create or replace function penstock_data.claim_with_care(

@@ -1,9 +1,9 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
 -- Returns the messages in claim order; none when the queue is empty, or when another claim holds the queue for longer than
 -- settings.lock_wait: then a notice with the code PS018 says so.
--- The short way, for plain messages of a direct queue that needs no care, is three statements; the long way,
--- penstock_data.claim_with_care, does the rest.
--- Locks: the queue's claim lock until the transaction ends, so claim in a short transaction of its own.
+-- Plain messages of a direct queue that needs no care take the fast path, three statements; claim_with_care does the rest.
+-- Claims that come at the same time take from slices (claim/slices.sql).
+-- Locks: the queue's claim lock or a slice, until the transaction ends, so claim in a short transaction of its own.
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
 -- Roles: consumer, admin
 create or replace function penstock.consume_messages_batch(queue_name text, consumer_token text, vt_seconds int, batch_size int)
@@ -61,7 +61,7 @@ begin
                 select * into v_position from penstock_data.fast_path(
                     v_queue.id, v_queue.topic_id, consumer_token, v_queue.now, vt_seconds);
                 if v_position.plain and v_position.alone then
-                    -- A window that was begun earlier and does not fill the batch is left to the long way, and so is what lapsed.
+                    -- A window that was begun earlier and does not fill the batch is left to claim_with_care, and so is what lapsed.
                     return query
                     with batch as materialized (
                         select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,

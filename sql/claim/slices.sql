@@ -139,8 +139,9 @@ begin
 end
 $$;
 
--- Claim under the claim lock while others claim too: from a slice, else cut one and claim from that.  A first slice is
--- short, and each that is cut while others are in use lasts twice as long.
+-- Claim under the claim lock while others claim too: from a slice, else cut one and claim from that.  A slice lasts for four
+-- claims, and for twice as many as the last one when that was cut a moment ago: consumers that work slowly shall not hold
+-- messages ahead of priorities and retries for long.
 -- p_last_id as in bound_window.  p_waited: the claim had to wait for the lock, so a first slice may be cut.
 create or replace function penstock_data.claim_and_share(
     p_queue_name text, p_token text, p_seconds int, p_limit int, p_last_id bigint, p_waited boolean
@@ -149,10 +150,12 @@ language plpgsql as $$
 declare
     c_most   constant int := 512;       -- messages of a slice
     c_claims constant int := 64;        -- claims that it lasts for
+    c_moment constant interval := '100 milliseconds';
     c_names  constant bigint := 4611686018427387904;    -- names of slices lie above it, ids of messages below
     v_queue    penstock_data.queues;
     v_position penstock_data.positions;
     v_count    int;
+    v_now      timestamptz;
     v_size     int;
     v_name     bigint;
 begin
@@ -170,8 +173,10 @@ begin
         return;
     end if;
     perform set_config('penstock.beside', p_queue_name, false);
-    v_size := case when v_position.slices_from is null then 4 * p_limit
-        else least(2 * greatest(v_position.slice_size, 2 * p_limit), c_claims * p_limit, c_most) / p_limit * p_limit end;
+    v_now := penstock_data.clock();
+    v_size := least(
+        case when v_position.sliced_at > v_now - c_moment then greatest(2 * v_position.slice_size, 4 * p_limit) else 4 * p_limit end,
+        c_claims * p_limit, c_most) / p_limit * p_limit;
     perform from penstock_data.claim_with_care(p_queue_name, '', null, v_size, p_last_id, true);
     with named as (
         update penstock_data.claims c set first_id = n.name
@@ -187,7 +192,8 @@ begin
         select * into v_position from penstock_data.position_of(v_queue.id);
         v_position.slices_from := least(v_position.slices_from, v_name);
         v_position.slice_size := v_size;
-        v_position.attend_at := least(v_position.attend_at, penstock_data.clock() + interval '2 seconds');
+        v_position.sliced_at := v_now;
+        v_position.attend_at := least(v_position.attend_at, v_now + interval '2 seconds');
         perform penstock_data.append_position(v_position);
         perform set_config('penstock.slice', v_name::text, false);
     end if;
@@ -246,6 +252,7 @@ begin
     p_position.slices_from := v_first;
     if v_first is null then
         p_position.slice_size := null;
+        p_position.sliced_at := null;
         p_position.full_scan_at := p_now;
     end if;
     p_position.attend_at := least(p_position.attend_at, p_now + interval '2 seconds');

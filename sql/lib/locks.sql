@@ -1,4 +1,4 @@
--- The claim lock of a queue: claims on one queue take turns, and calls that change what claims rely on take it too.
+-- The claim lock of a queue: claims that move its position take turns, and calls that change what claims rely on take it too.
 -- It is a row lock on penstock_data.claim_locks, held until the transaction ends.
 
 -- Take the claim lock.  p_wait false: do not wait.  Returns false when another transaction holds it, and when there is

@@ -105,7 +105,7 @@ begin
 end
 $$;
 
--- Messages that are still needed individually: scheduled, behind a head, or claimed.
+-- Messages that are still needed individually: scheduled, behind a head, claimed, or in a slice.
 create or replace function penstock_data.needed_messages() returns table (topic_id bigint, message_id bigint)
 language sql stable rows 1000 as $$
     select q.topic_id, n.message_id

@@ -21,8 +21,9 @@ begin
         begin
             case p_step
                 when 'claims taken back' then
-                    v_count := nullif(penstock_data.take_back(v_queue.id, '-infinity', p_now, false, c_most), 0);
-                    perform penstock_data.end_slices(v_queue.id, p_now, p_now - interval '10 seconds');
+                    v_count := nullif(
+                        penstock_data.take_back(v_queue.id, '-infinity', p_now, false, c_most)
+                        + penstock_data.end_slices(v_queue.id, p_now, p_now - interval '10 seconds'), 0);
                 when 'lanes trimmed' then v_count := penstock_data.trim_lanes(v_queue, p_now, c_most);
                 when 'messages lapsed' then v_count := penstock_data.lapse_idle(v_queue, p_now);
                 when 'exclusive queues deleted' then v_count := penstock_data.delete_ended(v_queue);

@@ -19,7 +19,9 @@ def test_the_last_id_is_read_before_the_lock_assigns_a_transaction_id(
 ) -> None:
     found = db.execute(SOURCE, (function,)).fetchone()
     assert found is not None
-    statement = re.search(r"select q\.id, q\.topic_id.*?skip locked", found[0], re.DOTALL)
+    statement = re.search(
+        r"select q\.id, q\.topic_id, q\.retention, q\.direct.*?skip locked", found[0], re.DOTALL
+    )
     assert statement is not None
     text = re.sub(r"into v_queue", "", statement[0])
     variables = {

@@ -83,7 +83,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "when g.gapless and p.last_xid >= pg_snapshot_xmax(p.window_from) "
         "then format('%1$s:%1$s:', p.last_xid)::pg_snapshot",
         "when false then p.window_from",
-        ("tests/plans/test_short_way.py",),
+        ("tests/plans/test_fast_path.py",),
     ),
     Mutation(
         "fair-taken-for-plain",

@@ -5,7 +5,7 @@ begin
         return;
     end if;
     if not penstock_data.has_column('penstock_data.positions', 'slices_from') then
-        alter table penstock_data.positions add column slices_from bigint, add column slice_size int;
+        alter table penstock_data.positions add column slices_from bigint, add column slice_size int, add column sliced_at timestamptz;
     end if;
 end
 $$;

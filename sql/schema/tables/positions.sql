@@ -32,6 +32,7 @@ create table if not exists penstock_data.positions (
     level_turn_ids   bigint[],
     -- Slices (claim/slices.sql): the first that may hold messages; null: there are none.
     slices_from   bigint,
-    slice_size    int,                  -- how many messages were taken for the last one
+    slice_size    int,                  -- how many messages were taken for the last one …
+    sliced_at     timestamptz,          -- … and when
     primary key (queue_id, seq)
 );

@@ -1,4 +1,4 @@
-"""Which claims take the short way: counted by the calls of claim_with_care, the long one."""
+"""Which claims take the fast path: counted by the calls of claim_with_care, which does the rest."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MESSAGES = 40
 
 
 @pytest.fixture
-def long_ways(db: Session) -> Callable[[], int]:
-    """How often a claim of any session took the long way so far."""
+def careful(db: Session) -> Callable[[], int]:
+    """How often claims of any session needed care so far."""
     db.execute(f"alter database {db.info.dbname} set track_functions = 'all'".encode())
 
     def count() -> int:
@@ -44,37 +44,37 @@ def claim_one(conn: Session) -> int:
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_a_queue_that_is_nearly_empty(
-    db: Session, connect: Connect, long_ways: Callable[[], int], size: int
+    db: Session, connect: Connect, careful: Callable[[], int], size: int
 ) -> None:
     """One message under way: the window moves on with each claim."""
     create(db)
     consumer = connect()
     publish(db)
     claim(consumer)
-    before = flushed(consumer, long_ways)
+    before = flushed(consumer, careful)
     for _ in range(MESSAGES):
         message = publish(db)
         assert (claim_one(consumer) if size == 1 else claim(consumer, size)[0]) == message
     # Every second or so a claim looks at everything.
-    assert flushed(consumer, long_ways) - before <= MESSAGES / 2
+    assert flushed(consumer, careful) - before <= MESSAGES / 2
 
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_the_first_claim_of_a_session(
-    db: Session, connect: Connect, long_ways: Callable[[], int], size: int
+    db: Session, connect: Connect, careful: Callable[[], int], size: int
 ) -> None:
     create(db)
     publish(db)
     claim(db)
     message = publish(db)
     session = connect()
-    before = flushed(db, long_ways)
+    before = flushed(db, careful)
     assert (claim_one(session) if size == 1 else claim(session, size)[0]) == message
-    assert flushed(session, long_ways) == before
+    assert flushed(session, careful) == before
 
 
 def test_a_claim_after_an_ack_in_the_same_transaction(
-    db: Session, connect: Connect, long_ways: Callable[[], int]
+    db: Session, connect: Connect, careful: Callable[[], int]
 ) -> None:
     create(db)
     consumer = connect()
@@ -82,16 +82,16 @@ def test_a_claim_after_an_ack_in_the_same_transaction(
     call = "select message_id from penstock.ack_and_consume('q', 't', %s)"
     publish(db)
     done = value(consumer, call, done)
-    before = flushed(consumer, long_ways)
+    before = flushed(consumer, careful)
     for _ in range(MESSAGES):
         publish(db)
         done = value(consumer, call, done)
         assert done is not None
-    assert flushed(consumer, long_ways) - before <= MESSAGES / 2
+    assert flushed(consumer, careful) - before <= MESSAGES / 2
 
 
 def test_a_claim_that_had_to_wait_for_its_turn(
-    db: Session, connect: Connect, long_ways: Callable[[], int]
+    db: Session, connect: Connect, careful: Callable[[], int]
 ) -> None:
     db.execute("select penstock.configure('lock_wait', '60 seconds')")
     create(db)
@@ -99,13 +99,13 @@ def test_a_claim_that_had_to_wait_for_its_turn(
     publish(db)
     claim(consumer)
     messages = [publish(db), publish(db)]
-    before = flushed(consumer, long_ways)
+    before = flushed(consumer, careful)
     assert claim_one(holder) == messages[0]
     waiting = Background(claim_one, consumer)
     until(lambda: value(db, "select %s = any (pg_blocking_pids(%s))", pid(holder), pid(consumer)))
     holder.commit()
     assert waiting.result() == messages[1]
-    assert flushed(consumer, long_ways) == before
+    assert flushed(consumer, careful) == before
 
 
 def flushed(conn: Session, count: Callable[[], int]) -> int:
