@@ -121,6 +121,7 @@ declare
     v_claim penstock_data.claims;
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
+    perform penstock_data.check_not_moved(v_queue.topic_id, p_ids);
     select array_agg(u.id) filter (where u.over) into v_over
     from unnest(p_ids, penstock_data.are_over(v_queue, p_ids, p_now)) as u(id, over);
     return query
