@@ -192,9 +192,26 @@ begin
     end if;
     -- From the new slice; without one, from what the others are using.
     return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);
-    if not found and v_count = 0 and penstock_data.await_slice(v_queue.id) then
-        return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);
+    if found or v_count > 0 then
+        return;
     end if;
+    if penstock_data.await_slice(v_queue.id) then
+        return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);
+        if found then
+            return;
+        end if;
+    end if;
+    if penstock_data.has_slices(v_queue.id) then
+        perform penstock_data.tell_busy(p_queue_name);
+    end if;
+end
+$$;
+
+-- Has a queue messages in slices?  A claim with the claim lock that gets nothing may have found them locked.
+create or replace function penstock_data.has_slices(p_queue_id bigint) returns boolean
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+begin
+    return exists (select from penstock_data.claims c where c.queue_id = p_queue_id and c.token = '');
 end
 $$;
 
