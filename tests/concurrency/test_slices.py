@@ -62,6 +62,15 @@ def holder(connect: Connect) -> Session:
     return connect(autocommit=False)
 
 
+@pytest.fixture
+def pair(connect: Connect) -> tuple[Session, Session]:
+    """Two sessions with transactions.  A claim of theirs that waits for the other fails."""
+    return (
+        connect(autocommit=False, lock_timeout="2s"),
+        connect(autocommit=False, lock_timeout="2s"),
+    )
+
+
 def hold(holder: Session, name: str = "q") -> None:
     holder.execute("select penstock_data.lock_queue(%s)", (name,))
 
@@ -228,11 +237,11 @@ def test_a_claim_that_is_rolled_back_leaves_the_slice_as_it_was(
 
 
 def test_two_claims_take_from_different_slices(
-    db: Session, connect: Connect, holder: Session, kind: str
+    db: Session, holder: Session, pair: tuple[Session, Session], kind: str
 ) -> None:
     expected = publish_many(db, 20)
-    first, second = connect(autocommit=False), connect(autocommit=False)
-    assert cut_two(db, first) == [expected[0], expected[4]]
+    first, second = pair
+    assert cut_two(db, holder) == [expected[0], expected[4]]
     hold(holder)
     assert claim(first, 2, holder="first") == expected[1:3]
     assert claim(second, 2, holder="second") == expected[5:7]
@@ -247,14 +256,36 @@ def test_two_claims_take_from_different_slices(
 
 @FEW
 def test_two_claims_take_from_the_same_slice_in_turns(
-    db: Session, connect: Connect, holder: Session, kind: str
+    db: Session, holder: Session, pair: tuple[Session, Session], kind: str
 ) -> None:
     expected = publish_many(db, 20)
     cut(db, 5)
     hold(holder)
-    first, second = connect(), connect()
-    found = [claim(one, 2) for one in (first, second, first, second)]
-    assert list(itertools.chain(*found)) == expected[5:13]
+    for number, session in enumerate([*pair, *pair]):
+        assert claim(session, 2) == expected[5 + 2 * number :][:2]
+        session.commit()
+
+
+@pytest.mark.parametrize("single", [True, False], ids=["one", "batch"])
+def test_a_claim_passes_over_the_slice_it_used_last_while_another_uses_it(
+    db: Session, holder: Session, pair: tuple[Session, Session], kind: str, single: bool
+) -> None:
+    expected = publish_many(db, 20)
+    first, second = pair
+    cut_two(db, holder)
+    hold(holder)
+
+    def take(session: Session) -> list[int]:
+        return claim_one(session) if single else claim(session, 1)
+
+    assert take(second) == expected[1:2]
+    second.commit()
+    assert take(first) == expected[2:3]
+    assert take(second) == expected[5:6]
+    first.rollback()
+    second.commit()
+    holder.rollback()
+    assert rest(db) == [*expected[2:4], *expected[6:]]
 
 
 ENDS = ["commit", "rollback"]
@@ -269,10 +300,15 @@ ORDERS = [
 @pytest.mark.parametrize("two", [False, True], ids=["one slice", "two slices"])
 @pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_every_order_of_two_claims_and_their_ends(
-    db: Session, connect: Connect, holder: Session, kind: str, two: bool
+    db: Session,
+    connect: Connect,
+    holder: Session,
+    pair: tuple[Session, Session],
+    kind: str,
+    two: bool,
 ) -> None:
     """Nothing is lost or given twice, and what is left comes in its order."""
-    sessions = {name: connect(autocommit=False) for name in "ab"}
+    sessions = dict(zip("ab", pair, strict=True))
     lone = connect()
     # The other kinds take every fifth case: their claims take from slices in the same way.
     cases = [(order, ends) for order in ORDERS for ends in itertools.product(ENDS, repeat=2)]
