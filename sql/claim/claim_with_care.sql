@@ -204,6 +204,10 @@ begin
         v_position.seq := v_position.seq + 1;
         insert into penstock_data.positions values (v_position.*);
     end if;
+    -- All that waits is in slices that are locked.
+    if v_left = batch_size and not p_slice and v_position.slices_from is not null then
+        perform penstock_data.tell_busy(queue_name);
+    end if;
     -- There was something, so this consumer needs no waking until it looks in vain again.
     if v_left < batch_size and v_seen.awaited then
         delete from penstock_data.waiting w

@@ -1,6 +1,6 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
--- Returns the messages in claim order; none when the queue is empty, or when another claim holds the queue for longer than
--- settings.lock_wait: then a notice with the code PS018 says so.
+-- Returns the messages in claim order; none when the queue is empty, or when other claims hold the queue, or all that it
+-- has, for longer than settings.lock_wait: then a notice with the code PS018 says so.
 -- Plain messages of a direct queue that needs no care take the fast path, three statements; claim_with_care does the rest.
 -- Claims that come at the same time take from slices (claim/slices.sql).
 -- Locks: the queue's claim lock or a slice, until the transaction ends, so claim in a short transaction of its own.

@@ -121,6 +121,7 @@ declare
     v_claim penstock_data.claims;
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
+    perform penstock_data.check_not_moved(v_queue.topic_id, p_ids);
     select array_agg(u.id) filter (where u.over) into v_over
     from unnest(p_ids, penstock_data.are_over(v_queue, p_ids, p_now)) as u(id, over);
     return query
@@ -142,7 +143,8 @@ $$;
 -- Claim under the claim lock while others claim too: from a slice, else cut one and claim from that.  A slice lasts for four
 -- claims, and for twice as many as the last one when that was cut a moment ago: consumers that work slowly shall not hold
 -- messages ahead of priorities and retries for long.
--- p_last_id as in bound_window.  p_waited: the claim had to wait for the lock, so a first slice may be cut.
+-- p_last_id as in bound_window.  p_waited: the claim had to wait for the lock.  If it did not, and no slice
+-- is left, the others have gone: then it claims without them.
 create or replace function penstock_data.claim_and_share(
     p_queue_name text, p_token text, p_seconds int, p_limit int, p_last_id bigint, p_waited boolean
 ) returns setof penstock_data.claimed_message
@@ -168,7 +170,7 @@ begin
     end if;
     select * into v_queue from penstock_data.queues q where q.name = p_queue_name;
     select * into v_position from penstock_data.position_of(v_queue.id);
-    if v_queue.runs or p_limit > c_most / 2 or v_position.slices_from is null and not p_waited then
+    if v_queue.runs or p_limit > c_most / 2 or not p_waited and not penstock_data.has_slices(v_queue.id) then
         return query select * from penstock_data.claim_with_care(p_queue_name, p_token, p_seconds, p_limit, p_last_id);
         return;
     end if;
@@ -199,9 +201,26 @@ begin
     end if;
     -- From the new slice; without one, from what the others are using.
     return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);
-    if not found and v_count = 0 and penstock_data.await_slice(v_queue.id) then
-        return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);
+    if found or v_count > 0 then
+        return;
     end if;
+    if penstock_data.await_slice(v_queue.id) then
+        return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);
+        if found then
+            return;
+        end if;
+    end if;
+    if penstock_data.has_slices(v_queue.id) then
+        perform penstock_data.tell_busy(p_queue_name);
+    end if;
+end
+$$;
+
+-- Has a queue messages in slices?  A claim with the claim lock that gets nothing may have found them locked.
+create or replace function penstock_data.has_slices(p_queue_id bigint) returns boolean
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+begin
+    return exists (select from penstock_data.claims c where c.queue_id = p_queue_id and c.token = '');
 end
 $$;
 

@@ -15,7 +15,7 @@ declare
     v_taken record;
 begin
     perform penstock_data.check_move(move_messages.queue_name, move_messages.topic_name, most);
-    -- First, so that the claim below has its turn, and no rows mean that none is left.
+    -- First, so that the claim below has its turn, and no rows mean that none is left, unless slices are locked.
     if not penstock_data.await_claim_turn(move_messages.queue_name) then
         perform penstock_data.fail('PS018', format('queue %L is busy: another claim holds it', move_messages.queue_name));
     end if;
@@ -28,6 +28,9 @@ begin
     from penstock.consume_messages_batch(move_messages.queue_name, v_token, 60, most) with ordinality as c(
         message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id, place);
     if v_taken.ids is null then
+        if (select penstock_data.has_slices(q.id) from penstock_data.queues q where q.name = move_messages.queue_name) then
+            perform penstock_data.fail('PS018', format('queue %L is busy: other claims hold what it has', move_messages.queue_name));
+        end if;
         return 0;
     end if;
     -- A statement of its own, with a snapshot of its own: what the claim took may be younger than the one above.

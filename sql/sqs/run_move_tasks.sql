@@ -45,6 +45,7 @@ begin
             select (c.message_id, c.payload, c.headers, c.key, c.delivery_attempts, c.published_at, c.vt)::pgqs_data.message
             from penstock.consume_messages_batch(v_source.engine_name, v_token, 30, (v_allowed - v_moved)::int) c);
         if v_messages = '{}' then
+            exit when penstock_data.has_slices(v_source.id);    -- other claims hold what is left
             update pgqs_data.move_tasks t set status = 'COMPLETED' where t.id = p_task.id;
         end if;
         v_moved := v_moved + pgqs_data.move_claimed(p_task, v_source, v_token, v_messages);

@@ -22,6 +22,8 @@ CALLS = """
     where f.funcname = 'claim_with_care'
 """
 MESSAGES = 40
+# A claim that had to wait: it leaves a slice, and the session looks for slices from now on.
+SHARE = "select from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
 
 
 @pytest.fixture
@@ -128,3 +130,19 @@ def test_the_log_is_kept_from_the_message_read_last(db: Session, connect: Connec
         where m.id = %s
     """
     assert value(db, held, last - 1)
+
+
+def test_a_consumer_whose_companions_have_gone(
+    db: Session, connect: Connect, careful: Callable[[], int]
+) -> None:
+    """It uses up the slice, and then claims as if there had never been one."""
+    create(db)
+    consumer = connect()
+    expected = [publish(db) for _ in range(MESSAGES)]
+    with consumer.transaction():
+        consumer.execute(SHARE)
+    claimed = [claim_one(consumer) for _ in range(10)]
+    before = flushed(consumer, careful)
+    claimed += [claim_one(consumer) for _ in range(MESSAGES - 11)]
+    assert claimed == expected[1:]
+    assert flushed(consumer, careful) - before <= MESSAGES / 4

@@ -7,6 +7,8 @@ from tools.planted.mutation import Mutation
 CARE = "claim/claim_with_care.sql"
 ACK = "claim/ack.sql"
 STATES = "message/states.sql"
+SLICES = "claim/slices.sql"
+BESIDE = "tests/concurrency/test_slices.py"
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
@@ -1071,5 +1073,120 @@ MUTATIONS: tuple[Mutation, ...] = (
         "    v_position.given_id := v_position.last_id;",
         "    v_position.given_id := null;",
         ("tests/sql/test_stream_marks.py",),
+    ),
+    Mutation(
+        "slice-read-unlocked",
+        "two claims never take the same messages of a slice",
+        SLICES,
+        "        for update of c skip locked;\n",
+        "        ;\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slice-waited-for",
+        "a claim passes over slices that are in use",
+        SLICES,
+        "        for update of c skip locked;\n",
+        "        for update of c;\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slices-waited-for-in-order",
+        "a claim takes from the oldest slice that is free, and waits for none",
+        SLICES,
+        "limit 1\n        for update skip locked;\n",
+        "limit 1\n        for update;\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slice-not-shortened",
+        "what was claimed from a slice is no longer in it",
+        SLICES,
+        "set claimed_at = v_slice.now, message_ids = c.message_ids[v_left + 1:], "
+        "attempts = c.attempts[v_left + 1:], lanes = c.lanes[v_left + 1:]",
+        "set claimed_at = v_slice.now",
+        (BESIDE,),
+    ),
+    Mutation(
+        "log-ahead-of-slices",
+        "slices are older than the log, so they go ahead of it",
+        "claim/fast_path.sql",
+        "        p.slices_from is null\n",
+        "        true\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slices-forgotten",
+        "slices are claimed from until none is left",
+        SLICES,
+        "    p_position.slices_from := v_first;\n",
+        "    p_position.slices_from := null;\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "pause-keeps-slices",
+        "a pause puts slices back",
+        "queue/pause_queue.sql",
+        "    perform penstock_data.end_slices(q.id, penstock_data.clock()) "
+        "from penstock_data.queues q where q.name = queue_name;\n",
+        "",
+        (BESIDE,),
+    ),
+    Mutation(
+        "pause-ahead-of-claims-from-slices",
+        "no claim is under way when a pause has returned",
+        "queue/pause_queue.sql",
+        "penstock_data.lock_queue_and_claims(q.id, q.name, p_slices => true)",
+        "penstock_data.lock_queue(q.name)",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slice-counts-an-attempt",
+        "a slice that is put back uses up no attempt",
+        SLICES,
+        "put_back(v_slice, 'released', ",
+        "put_back(v_slice, 'expired', ",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slice-leaves-a-receipt",
+        "a slice that is put back leaves no receipt: no consumer had it",
+        "claim/put_back.sql",
+        "    if p_claim.token <> '' then\n",
+        "    if true then\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slices-not-needed",
+        "messages of slices outlive their segment",
+        "log/segments.sql",
+        "select c.queue_id, unnest(c.message_ids) from penstock_data.claims c\n",
+        "select c.queue_id, unnest(c.message_ids) from penstock_data.claims c "
+        "where c.token <> ''\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "overdue-in-a-slice",
+        "what lapses in a slice is done, and its lane goes on",
+        SLICES,
+        "        if v_count < cardinality(v_slice.ids) then\n",
+        "        if false then\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "moved-out-of-a-slice",
+        "an old snapshot does not take messages that were moved for lapsed",
+        SLICES,
+        "    perform penstock_data.check_not_moved(v_queue.topic_id, p_ids);\n",
+        "",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slices-in-use-untold",
+        "a claim that finds all slices in use says so",
+        SLICES,
+        "        perform penstock_data.tell_busy(p_queue_name);\n",
+        "        null;\n",
+        (BESIDE,),
     ),
 )
