@@ -137,11 +137,11 @@ def test_a_queue_of_the_engine_with_a_filter_can_become_fair(q: Sqs) -> None:
     assert q.bodies("few") == ["yes"]
 
 
-def test_a_claim_that_looked_before_the_queue_became_fair_takes_the_long_way(q: Sqs) -> None:
+def test_a_claim_that_looked_before_the_queue_became_fair_needs_care(q: Sqs) -> None:
     """A claim reads the queue and takes its lock in one statement, so the row may be older."""
     plain = """
         select s.plain from penstock_data.queues q,
-            penstock_data.fast_path(q.id, q.topic_id, 'me', clock_timestamp()) s
+            penstock_data.fast_path(q.id, q.topic_id, 'me', clock_timestamp(), 30) s
     """
     q.send("q", "1")
     assert q.bodies("q", 1) == ["1"]
