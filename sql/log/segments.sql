@@ -333,8 +333,8 @@ begin
     where s.opened_at is null and not s.idle and s.leaving is null and s.freed_by is distinct from pg_current_xact_id();
     for v_segment in
         select s.* from penstock_data.segments s
-        where s.kind = 'messages' and s.opened_at is null and not s.idle and s.leaving is not null
-          and not exists (select from pg_locks l where l.locktype = 'virtualxid' and l.virtualtransaction = any (s.leaving))
+        where s.kind = 'messages' and s.opened_at is null and not s.idle
+          and s.leaving is not null and penstock_data.have_ended(s.leaving)
     loop
         -- The lock is not had while a prepared transaction has written there.
         continue when not penstock_data.try_lock_table(penstock_data.segment_table('messages', v_segment.number), 'share row exclusive');
@@ -360,6 +360,12 @@ language sql stable as $$
     select coalesce(array_agg(l.virtualtransaction), '{}')
     from pg_locks l join pg_stat_activity a on a.pid = l.pid
     where l.locktype = 'virtualxid' and l.granted and a.datname = current_database()
+$$;
+
+-- Have all of these transactions ended?
+create or replace function penstock_data.have_ended(p_transactions text[]) returns boolean
+language sql stable as $$
+    select not exists (select from pg_locks l where l.locktype = 'virtualxid' and l.virtualtransaction = any (p_transactions))
 $$;
 
 -- A transaction that took a free segment for the current one has written to it: it waits to be emptied like any other.
@@ -395,8 +401,7 @@ begin
     where s.kind = f.kind and s.number = f.number and s.leaving is null and s.freed_by is distinct from pg_current_xact_id();
     more := found;
     select s.* into v_segment from penstock_data.surplus_segments() s
-    where s.leaving is not null
-      and not exists (select from pg_locks l where l.locktype = 'virtualxid' and l.virtualtransaction = any (s.leaving))
+    where s.leaving is not null and penstock_data.have_ended(s.leaving)
     order by s.kind, s.number desc limit 1;
     if v_segment.number is null
        or not penstock_data.try_lock_table(format('penstock_data.%I', v_segment.kind)::regclass, 'access exclusive') then

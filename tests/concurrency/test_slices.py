@@ -122,7 +122,8 @@ def cut_two(db: Session, other: Session, size: int = 1) -> list[int]:
     taken = cut(db, size)
     use(other)
     # However slow the machine is: the second is cut a moment after the first, so it is longer.
-    db.execute("update penstock_data.positions set sliced_at = penstock.clock() + interval '1 hour'")
+    later = "update penstock_data.positions set sliced_at = penstock.clock() + interval '1 hour'"
+    db.execute(later)
     taken += cut(db, size)
     other.rollback()
     age(db)
