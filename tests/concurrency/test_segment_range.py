@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.concurrency.sessions import call, claim, create, publish
+from tests.concurrency.sessions import call, claim, create, publish, value
 from tests.fixtures.maintenance import maintain
 
 if TYPE_CHECKING:
@@ -62,12 +62,14 @@ def test_a_transaction_with_an_old_snapshot_publishes_into_a_segment_that_is_fre
     late = connect(isolation="repeatable read", autocommit=False)
     late.execute("select from penstock_data.topics")
     first = publish(db)
-    assert claim_one(db) == first
+    assert [claim_one(db), claim_one(db)] == [first, None]
     maintain(db)
     assert segments(db)[2] == 2
     call(db, "configure", "segment_bytes", "1000000")
-    for _ in range(3):
+    for _ in range(4):
         maintain(db)
+    free = "select opened_at is null from penstock_data.segments where number = 1 and kind = %s"
+    assert value(db, free, "messages")
     assert segments(db)[0] == 1
     in_between = publish(db)
     message = publish(late)
