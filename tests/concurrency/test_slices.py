@@ -949,6 +949,47 @@ def test_a_move_task_goes_on_when_slices_are_no_longer_in_use(
     assert status() == "COMPLETED"
 
 
+@pytest.fixture
+def received(db: Session) -> tuple[Sqs, dict[str, Any]]:
+    """Messages by their bodies.  They were received once and are in a slice, but for the first."""
+    sqs = Sqs(db)
+    sqs.create("q")
+    for body in "abcd":
+        sqs.send("q", body)
+    messages = {one["Body"]: one for one in sqs.receive("q", 4, VisibilityTimeout=1)}
+    clock.advance(db, 2)
+    maintain(db)
+    name = value(db, "select name from penstock_data.queues where name like '%%q'")
+    assert len(cut(db, name=name)) == 1
+    assert [len(ids) for ids in slices(db)] == [3]
+    return sqs, messages
+
+
+def test_an_old_handle_deletes_a_message_of_a_slice(
+    db: Session, received: tuple[Sqs, dict[str, Any]]
+) -> None:
+    sqs, messages = received
+    sqs.delete(messages["c"])
+    assert [len(ids) for ids in slices(db)] == [2]
+    age(db)
+    assert sqs.bodies("q", 10) == ["b", "d"]
+    sqs.delete(messages["c"])
+
+
+def test_an_old_handle_claims_a_message_of_a_slice_again(
+    db: Session, received: tuple[Sqs, dict[str, Any]]
+) -> None:
+    sqs, messages = received
+    sqs.hide(messages["c"], 0)
+    assert [len(ids) for ids in slices(db)] == [3]
+    sqs.hide(messages["c"], 60)
+    assert [len(ids) for ids in slices(db)] == [2]
+    age(db)
+    assert sqs.bodies("q", 10, VisibilityTimeout=600) == ["b", "d"]
+    clock.advance(db, 70)
+    assert sqs.bodies("q", 10) == ["c"]
+
+
 @FEW
 def test_a_reserved_queue_keeps_its_slices_from_other_roles(
     db: Session, connect: Connect, holder: Session, kind: str
