@@ -949,6 +949,23 @@ def test_a_move_task_goes_on_when_slices_are_no_longer_in_use(
     assert status() == "COMPLETED"
 
 
+def test_a_rebase_puts_slices_back(db: Session, connect: Connect, kind: str) -> None:
+    """Numbers of slices lie far above those of messages, and must not be taken for them."""
+    expected = publish_many(db, 10)
+    cut(db)
+    # As after logical replication, which leaves sequences where they began.
+    db.execute("delete from penstock_data.origin")
+    db.execute("select setval('penstock_data.slice', 1, false)")
+    there = connect()
+    assert call(there, "rebase") == 10
+    assert slices(there) == []
+    assert value(there, "select count(*) from penstock_data.receipts") == 0
+    message = publish(there, key="after")
+    assert expected[-1] < message < expected[-1] + 1000
+    taken = cut(there)
+    assert sorted([*taken, *rest(there)]) == [*expected[1:], message]
+
+
 @pytest.fixture
 def received(db: Session) -> tuple[Sqs, dict[str, Any]]:
     """Messages by their bodies.  They were received once and are in a slice, but for the first."""
