@@ -53,22 +53,31 @@ end
 $$;
 
 -- Claim a message again that came back to the queue, for the one who held it at this attempt.  Null attempt: whoever.
--- Returns false when it is not there any more.  Locks: the queue's claim lock.
+-- Returns false when it is not there any more.  Locks: the queue's claim lock, and the slice that holds the message.
 create or replace function penstock_data.reclaim(
     p_queue_id bigint, p_message_id bigint, p_attempt int, p_token text, p_seconds int
 ) returns boolean
 language plpgsql as $$
 declare
-    v_now  timestamptz := penstock_data.clock();
-    v_name text := (select q.name from penstock_data.queues q where q.id = p_queue_id);
-    v_row  penstock_data.scheduled;
+    v_now   timestamptz := penstock_data.clock();
+    v_name  text := (select q.name from penstock_data.queues q where q.id = p_queue_id);
+    v_row   penstock_data.scheduled;
+    v_taken penstock_data.claims;
 begin
-    perform penstock_data.lock_queue(v_name);
+    perform penstock_data.lock_queue_and_claims(p_queue_id, v_name, p_message_id);
     delete from penstock_data.scheduled s
     where s.queue_id = p_queue_id and s.message_id = p_message_id and s.attempt = p_attempt
     returning s.* into v_row;
     if not found then
-        return false;
+        if not exists (
+            select from penstock_data.sliced_messages(p_queue_id) s where s.message_id = p_message_id and s.attempt = p_attempt
+        ) then
+            return false;
+        end if;
+        v_taken := penstock_data.take_from_slice(p_queue_id, p_message_id);
+        v_row.attempt := p_attempt;
+        v_row.lane := v_taken.lanes[1];
+        v_row.history := v_taken.histories -> p_message_id::text;
     end if;
     insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
     values (p_queue_id, p_message_id, v_now + make_interval(secs => p_seconds), v_now, p_token, array[p_message_id], array[v_row.attempt],

@@ -23,6 +23,8 @@ begin
         return 0;
     end if;
     perform penstock_data.check_subscriptions();
+    -- Before the sequences: slices are named by numbers that lie far above the ids of messages.
+    perform penstock_data.end_slices(q.id, penstock_data.clock()) from penstock_data.queues q;
     perform penstock_data.raise_sequences();
     perform penstock_data.match_segments();
     perform penstock_data.match_stages();

@@ -952,6 +952,64 @@ def test_a_move_task_goes_on_when_slices_are_no_longer_in_use(
     assert status() == "COMPLETED"
 
 
+def test_a_rebase_puts_slices_back(db: Session, connect: Connect, kind: str) -> None:
+    """Numbers of slices lie far above those of messages, and must not be taken for them."""
+    expected = publish_many(db, 10)
+    cut(db)
+    # As after logical replication, which leaves sequences where they began.
+    db.execute("delete from penstock_data.origin")
+    db.execute("select setval('penstock_data.slice', 1, false)")
+    there = connect()
+    assert call(there, "rebase") == 10
+    assert slices(there) == []
+    assert value(there, "select count(*) from penstock_data.receipts") == 0
+    message = publish(there, key="after")
+    assert expected[-1] < message < expected[-1] + 1000
+    taken = cut(there)
+    assert sorted([*taken, *rest(there)]) == [*expected[1:], message]
+
+
+@pytest.fixture
+def received(db: Session) -> tuple[Sqs, dict[str, Any]]:
+    """Messages by their bodies.  They were received once and are in a slice, but for the first."""
+    sqs = Sqs(db)
+    sqs.create("q")
+    for body in "abcd":
+        sqs.send("q", body)
+    messages = {one["Body"]: one for one in sqs.receive("q", 4, VisibilityTimeout=1)}
+    clock.advance(db, 2)
+    maintain(db)
+    name = value(db, "select name from penstock_data.queues where name like '%%q'")
+    assert len(cut(db, name=name)) == 1
+    assert [len(ids) for ids in slices(db)] == [3]
+    return sqs, messages
+
+
+def test_an_old_handle_deletes_a_message_of_a_slice(
+    db: Session, received: tuple[Sqs, dict[str, Any]]
+) -> None:
+    sqs, messages = received
+    sqs.delete(messages["c"])
+    assert [len(ids) for ids in slices(db)] == [2]
+    age(db)
+    assert sqs.bodies("q", 10) == ["b", "d"]
+    sqs.delete(messages["c"])
+
+
+def test_an_old_handle_claims_a_message_of_a_slice_again(
+    db: Session, received: tuple[Sqs, dict[str, Any]]
+) -> None:
+    sqs, messages = received
+    sqs.hide(messages["c"], 0)
+    assert [len(ids) for ids in slices(db)] == [3]
+    sqs.hide(messages["c"], 60)
+    assert [len(ids) for ids in slices(db)] == [2]
+    age(db)
+    assert sqs.bodies("q", 10, VisibilityTimeout=600) == ["b", "d"]
+    clock.advance(db, 70)
+    assert sqs.bodies("q", 10) == ["c"]
+
+
 @FEW
 def test_a_reserved_queue_keeps_its_slices_from_other_roles(
     db: Session, connect: Connect, holder: Session, kind: str
@@ -1034,11 +1092,14 @@ class Traffic:
 
 def test_traffic_of_claims_beside_each_other(db: Session, connect: Connect, kind: str) -> None:
     """Counted at the end: messages lost, not published by anyone, and delivered twice."""
-    call(db, "configure", "lock_wait", "1 second")
+    # Shorter than deadlock_timeout: a session that waits for the lock, rolls back to a savepoint
+    # and waits again is in a deadlock with those that came to wait for it between.
+    call(db, "configure", "lock_wait", "300 milliseconds")
     call(db, "configure", "segment_bytes", "65536")
     traffic = Traffic(time.monotonic() + 1)
     running = [Background(traffic.publish, connect(autocommit=False), n) for n in range(2)]
     running += [Background(traffic.consume, connect(autocommit=False), 10 + n) for n in range(6)]
+    sliced = "select is_called from penstock_data.slice"
     for number in itertools.count():
         if not traffic.goes_on:
             break
@@ -1046,10 +1107,12 @@ def test_traffic_of_claims_beside_each_other(db: Session, connect: Connect, kind
         if number % 4 == 3:
             call(db, "pause_queue", "q")
             call(db, "resume_queue", "q")
+        if number < 200 and not value(db, sliced):
+            traffic.ends_at = max(traffic.ends_at, time.monotonic() + 1)
     until(lambda: not any(one.running for one in running))
     for one in running:
         one.result()
-    assert value(db, "select is_called from penstock_data.slice"), "there was no slice"
+    assert value(db, sliced), "there was no slice"
     traffic.delivered += rest(db)
 
     published, delivered = set(traffic.published), set(traffic.delivered)

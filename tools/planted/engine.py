@@ -1204,4 +1204,30 @@ MUTATIONS: tuple[Mutation, ...] = (
         "        null;\n",
         (BESIDE,),
     ),
+    Mutation(
+        "rebase-keeps-slices",
+        "names of slices are not taken for ids of messages",
+        "maintenance/rebase.sql",
+        "    perform penstock_data.end_slices(q.id, penstock_data.clock()) "
+        "from penstock_data.queues q;\n",
+        "",
+        (BESIDE,),
+    ),
+    Mutation(
+        "slice-not-reclaimed",
+        "an old handle of SQS works for a message of a slice",
+        "claim/deadlines.sql",
+        "where s.message_id = p_message_id and s.attempt = p_attempt\n",
+        "where false\n",
+        (BESIDE,),
+    ),
+    Mutation(
+        "move-ends-before-slices",
+        "moving says that none is left only when none is in a slice",
+        "message/move_messages.sql",
+        "if (select penstock_data.has_slices(q.id) from penstock_data.queues q "
+        "where q.name = move_messages.queue_name) then",
+        "if false then",
+        (BESIDE,),
+    ),
 )
