@@ -342,8 +342,10 @@ begin
         if v_used then
             perform penstock_data.reopen_segment(v_segment, p_now);
         else
-            update penstock_data.segments s set idle = true where s.kind = 'messages' and s.number = v_segment.number;
-            v_count := v_count + 1;
+            -- Unless it was switched to since we read its row.
+            update penstock_data.segments s set idle = true
+            where s.kind = 'messages' and s.number = v_segment.number and s.opened_at is null;
+            v_count := v_count + found::int;
         end if;
     end loop;
     -- Behind this lock a switch of segments has ended, and the next one waits.
@@ -372,7 +374,7 @@ $$;
 create or replace function penstock_data.reopen_segment(p_segment penstock_data.segments, p_now timestamptz) returns void
 language sql as $$
     update penstock_data.segments s set opened_at = p_now, closed_at = p_now, leaving = null, idle = false
-    where s.kind = p_segment.kind and s.number = p_segment.number
+    where s.kind = p_segment.kind and s.number = p_segment.number and s.opened_at is null
 $$;
 
 -- Free segments that are too many: those with the highest numbers, beyond as many as may be in use and one more.

@@ -8,11 +8,17 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_since timestamptz;
+    v_since    timestamptz;
+    v_position penstock_data.positions;
 begin
     perform penstock_data.check_queue(queue_name);
     perform penstock_data.lock_queue_and_claims(q.id, q.name, p_slices => true) from penstock_data.queues q where q.name = queue_name;
     perform penstock_data.end_slices(q.id, penstock_data.clock()) from penstock_data.queues q where q.name = queue_name;
+    -- A claim may have looked at the queue before this and take the claim lock after it.  It reads the position with a newer
+    -- snapshot, and one that wants care makes it look again.
+    select p.* into v_position from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p where q.name = queue_name;
+    v_position.attend_at := '-infinity';
+    perform penstock_data.append_position(v_position);
     update penstock_data.queues q set paused_at = coalesce(q.paused_at, penstock_data.clock())
     where q.name = queue_name
     returning q.paused_at into v_since;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from prove.sabotage import rewrite
 from tests.concurrency.sessions import (
     QUEUES,
     Background,
@@ -305,3 +306,34 @@ def test_no_claim_is_under_way_when_a_pause_has_returned(
     assert waiting.result() == []
     call(db, "resume_queue", "q")
     assert claim(db, 3, holder="third") == expected[1:]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_claim_that_looked_before_the_pause_and_locked_after_it_gets_nothing(
+    db: Session, connect: Connect, size: int
+) -> None:
+    create(db, "standard")
+    blocker, claiming = connect(), connect()
+    # The statement that takes the claim lock stops between its snapshot and the lock.
+    rewrite(
+        db,
+        "clock_timestamp(), null,",
+        "(select clock_timestamp() from pg_advisory_xact_lock_shared(7)), null,",
+    )
+    assert claim(claiming, size) == []
+    expected = publish_many(db, 3)
+    value(blocker, "select pg_advisory_lock(7)")
+    waiting = in_background(db, claiming, lambda: claim_by(claiming, size))
+    assert value(db, "select penstock.pause_queue('q') is not null")
+    value(blocker, "select pg_advisory_unlock(7)")
+    assert waiting.result() == []
+    call(db, "resume_queue", "q")
+    assert claim_by(claiming, size) == expected[:size]
+
+
+def claim_by(session: Session, size: int) -> list[int]:
+    """With the function for one message, or the one for many."""
+    if size > 1:
+        return claim(session, size)
+    found = session.execute("select message_id from penstock.consume_message('q', 'one')")
+    return [row[0] for row in found]

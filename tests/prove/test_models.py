@@ -9,7 +9,7 @@ import pytest
 from prove.models.explorer import explore
 from prove.models.fencing import Fencing
 from prove.models.windows import Windows
-from prove.parts.models import BROKEN
+from prove.parts.models import BROKEN, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,9 @@ def test_state_without_a_way_out_is_wrong() -> None:
     assert explore(Countdown(trap=2)).wrong == "never settled"
 
 
-@pytest.mark.parametrize("model", [Fencing(), Windows()], ids=["fencing", "windows"])
+@pytest.mark.parametrize(
+    "model", [Fencing(), Windows(), *SMALL.values()], ids=["fencing", "windows", *SMALL]
+)
 def test_model_keeps_its_promises(model: Model[Any]) -> None:
     assert explore(model).wrong == ""
 
