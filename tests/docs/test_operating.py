@@ -15,7 +15,14 @@ OPERATE = ROOT / "docs" / "operate"
 # Nothing to do about it: it only tells the version.
 NO_CURE = {"schema"}
 # Set by the engine itself, not by configure().
-OWN = {"clock_shift", "log_is_full", "message_segment", "receipt_segment"}
+OWN = {
+    "clock_shift",
+    "first_segment",
+    "last_segment",
+    "log_is_full",
+    "message_segment",
+    "receipt_segment",
+}
 
 
 def _first_cells(name: str) -> str:
