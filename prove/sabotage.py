@@ -17,6 +17,9 @@ FUNCTIONS = """
 #: Claims on one queue go ahead together.
 NO_TURNS = ("for update of l skip locked", "")
 
+#: Claims take from a slice that another transaction takes from.
+NO_SLICE_LOCK = ("for update of c skip locked", "")
+
 #: A claim that is about to be split or extended is not locked first.
 NO_LOCK = (
     "order by c.first_id desc limit 1\n        for update;",

@@ -1,1 +1,1 @@
-"""Two real sessions, and every order in which their statements can follow each other."""
+"""Two or three real sessions, and every order in which their statements can follow."""

@@ -1,6 +1,6 @@
-"""The eight things that two sessions could do to each other, and the question that finds out.
+"""What sessions could do to each other, and the question that finds out.
 
-Each has what stands there before, the scripts of both sessions, by the ways in which their
+Each has what stands there before, the scripts of the sessions, by the ways in which their
 transactions may end, and a check of what they were told against what became of it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from prove.interleavings.words import begin, commit, rollback
 
@@ -24,21 +24,21 @@ ENDS: Mapping[str, Step] = {COMMITS: commit, ROLLS_BACK: rollback}
 
 @dataclass(frozen=True)
 class Scene:
-    """A world with what was prepared in it, and how each transaction that may end ends."""
+    """A world with what was prepared in it, and how each transaction ends: the others commit."""
 
     world: World
     before: Any
     ends: Mapping[str, str]
 
     def end(self, who: str) -> Step:
-        return ENDS[self.ends[who]]
+        return ENDS[self.ends.get(who, COMMITS)]
 
     def kept(self, who: str, told: Any) -> Any:
         """What a session was told, if its transaction has committed."""
-        return told if self.ends[who] == COMMITS else []
+        return told if self.ends.get(who, COMMITS) == COMMITS else []
 
 
-Told = tuple["Sequence[Any]", "Sequence[Any]"]
+Told: TypeAlias = "Sequence[Sequence[Any]]"
 """What every step of each session returned."""
 
 
@@ -49,7 +49,7 @@ class Anomaly(Protocol):
 
     def prepare(self, world: World) -> Any: ...
 
-    def scripts(self, scene: Scene) -> tuple[Script, Script]: ...
+    def scripts(self, scene: Scene) -> tuple[Script, ...]: ...
 
     def wrong(self, scene: Scene, told: Told) -> str | None: ...
 

@@ -1,7 +1,7 @@
-"""Plays two scripts against each other, in an order that is given step by step.
+"""Plays scripts against each other, in an order that is given step by step.
 
-A statement that has to wait for the other session's lock stays where it is; the order goes on with
-the other session, and what was due meanwhile follows as soon as it can.
+A statement that has to wait for another session's lock stays where it is; the order goes on with
+the other sessions, and what was due meanwhile follows as soon as it can.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -25,12 +24,14 @@ _PAUSE = 0.0005
 _PATIENCE = 30.0
 
 
-def orders(first: int, second: int) -> Iterator[tuple[int, ...]]:
-    """Every way to mix so many steps of session 0 with so many of session 1."""
-    length = first + second
-    for places in combinations(range(length), first):
-        chosen = set(places)
-        yield tuple(0 if place in chosen else 1 for place in range(length))
+def orders(*lengths: int) -> Iterator[tuple[int, ...]]:
+    """Every way to mix so many steps of session 0 with so many of session 1, and so on."""
+    if not any(lengths):
+        yield ()
+    for who, left in enumerate(lengths):
+        if left:
+            for rest in orders(*lengths[:who], left - 1, *lengths[who + 1 :]):
+                yield (who, *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,10 @@ def _settled(doing: Future[object], waits: Callable[[], bool]) -> bool:
 
 def play(
     order: Sequence[int],
-    scripts: tuple[Script, Script],
-    sessions: tuple[Session, Session],
+    scripts: Sequence[Script],
+    sessions: Sequence[Session],
     observer: Session,
-) -> tuple[list[object], list[object]]:
+) -> list[list[object]]:
     """What every step of each session returned."""
     players = [Player(*pair) for pair in zip(sessions, scripts, strict=True)]
 
@@ -124,4 +125,4 @@ def play(
     finally:
         for player in players:
             player.close()
-    return players[0].results, players[1].results
+    return [player.results for player in players]

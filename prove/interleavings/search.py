@@ -28,12 +28,12 @@ class Searched:
     found: list[str] = field(default_factory=list)
 
 
-def search(anomaly: Anomaly, db: Session, sessions: tuple[Session, Session]) -> Searched:
+def search(anomaly: Anomaly, db: Session, sessions: Sequence[Session]) -> Searched:
     """Play every order in every case."""
     searched = Searched(anomaly.name)
     for ends in cases(anomaly):
-        first, second = anomaly.scripts(_scene(anomaly, db, ends))
-        for order in orders(len(first), len(second)):
+        lengths = [len(script) for script in anomaly.scripts(_scene(anomaly, db, ends))]
+        for order in orders(*lengths):
             searched.played += 1
             if fault := _played(anomaly, _scene(anomaly, db, ends), order, sessions):
                 searched.found.append(f"{ends} {''.join(map(str, order))}: {fault}")
@@ -41,9 +41,10 @@ def search(anomaly: Anomaly, db: Session, sessions: tuple[Session, Session]) -> 
 
 
 def _played(
-    anomaly: Anomaly, scene: Scene, order: Sequence[int], sessions: tuple[Session, Session]
+    anomaly: Anomaly, scene: Scene, order: Sequence[int], sessions: Sequence[Session]
 ) -> str | None:
-    told = play(order, anomaly.scripts(scene), sessions, scene.world.db)
+    scripts = anomaly.scripts(scene)
+    told = play(order, scripts, sessions[: len(scripts)], scene.world.db)
     refused = [step for session in told for step in session if isinstance(step, Refused)]
     return f"refused: {refused}" if refused else anomaly.wrong(scene, told)
 

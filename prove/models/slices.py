@@ -193,7 +193,8 @@ class Slices:
             for name, ids in seen.slices
             if name in names and not (self._slice_locked and self._taken(state, who, name))
         }
-        left, got = self._batch, []
+        left = self._batch
+        got: list[int] = []
         used = state.own[who]
         for name in sorted(free, key=lambda name: (name != used, name)):
             if not left:

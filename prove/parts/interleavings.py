@@ -1,4 +1,4 @@
-"""Two real sessions in every order of their statements: none of the eight anomalies."""
+"""Real sessions in every order of their statements: none of the anomalies."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import psycopg
 
 from prove.interleavings.anomalies import ANOMALIES
 from prove.interleavings.search import search
+from prove.interleavings.slices import SLICES, SLICES_IN_SHORT
 from prove.model import Outcome, Part
-from prove.sabotage import NO_LOCK, NO_TURNS, rewrite
+from prove.sabotage import NO_LOCK, NO_SLICE_LOCK, NO_TURNS, rewrite
 from prove.servers import mortal
 
 if TYPE_CHECKING:
     from prove.interleavings.search import Searched
     from prove.model import Take
 
-VARIANTS = (NO_TURNS, NO_LOCK)
+VARIANTS = (NO_TURNS, NO_LOCK, NO_SLICE_LOCK)
 
 
 def play(take: Take) -> Outcome:
@@ -34,28 +35,31 @@ def play(take: Take) -> Outcome:
 
 def _search(take: Take, sabotage: tuple[str, str] | None = None) -> list[Searched]:
     with mortal(synchronous_commit="off", fsync="off") as server, ExitStack() as stack:
-        db, *pair = [
-            stack.enter_context(psycopg.connect(server.dsn(), autocommit=True)) for _ in range(3)
+        db, *sessions = [
+            stack.enter_context(psycopg.connect(server.dsn(), autocommit=True)) for _ in range(4)
         ]
         if sabotage:
             rewrite(db, *sabotage)
         found = []
-        for anomaly in ANOMALIES:
+        short = take.quick or take.sabotaged
+        for anomaly in (*ANOMALIES, *(SLICES_IN_SHORT if short else SLICES)):
             take.say(anomaly.name)
-            found.append(search(anomaly, db, (pair[0], pair[1])))
+            found.append(search(anomaly, db, sessions))
         return found
 
 
 PART = Part(
     name="interleavings",
-    promise="Whatever the order of their statements, two sessions never see an aborted message, "
+    promise="Whatever the order of their statements, sessions never see an aborted message, "
     "lose an ack or an extension, claim twice, store a dedupe key twice, deliver beyond the cap of "
-    "attempts, overtake in a key, see half a batch, or half a fan-out.",
+    "attempts, overtake in a key, see half a batch or half a fan-out, lose a message of a slice, "
+    "or claim after a pause.",
     how="Every order of the statements of two real sessions, with every way for their transactions "
-    "to end, for each of eight anomalies; a statement that waits for a lock is told by the server.",
-    sabotage="claims that do not take turns, and claims that are changed without a lock: two "
-    "variants, both of which must fail",
+    "to end, for each of eleven anomalies, and of three sessions for another; a statement that "
+    "waits for a lock is told by the server.",
+    sabotage="claims that do not take turns, claims that are changed without a lock, and slices "
+    "that are not locked: three variants, all of which must fail",
     breaks=frozenset({"variants"}),
     play=play,
-    enough={"interleavings": 600},
+    enough={"interleavings": 1600},
 )
