@@ -113,9 +113,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         "open-forgotten",
         "what commits late is read: a window remembers who was open",
         CARE,
-        "v_position.window_to := v_snapshot;",
-        "v_position.window_to := format('%s:%s:', pg_snapshot_xmax(v_snapshot), "
-        "pg_snapshot_xmax(v_snapshot))::pg_snapshot;",
+        "v_position.window_to := v_care.snapshot;",
+        "v_position.window_to := format('%s:%s:', pg_snapshot_xmax(v_care.snapshot), "
+        "pg_snapshot_xmax(v_care.snapshot))::pg_snapshot;",
         ("tests/concurrency/test_late_committers.py",),
     ),
     Mutation(
@@ -130,10 +130,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         "window-without-end",
         "a window ends where its snapshot does: what commits meanwhile is not read twice",
         CARE,
-        "and pg_visible_in_snapshot(m.xid, v_position.window_to)\n            order by",
-        "\n            order by",
+        " and pg_visible_in_snapshot(p_xid, window_to)",
+        "",
         ("tests/concurrency/test_late_committers.py",),
-        times=2,
     ),
     Mutation(
         "own-transaction-forgotten",
@@ -220,8 +219,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "no-full-scan",
         "a claim that was passed over because an ack held it is found below the floor",
         CARE,
-        "v_full := v_now >= v_position.full_scan_at;",
-        "v_full := false;",
+        "t.now >= p.full_scan_at or t.now < p.floor,",
+        "false,",
         ("tests/concurrency/test_acks.py",),
     ),
     Mutation(
