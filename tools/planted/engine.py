@@ -155,8 +155,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "retry-not-counted",
         "every claim counts as an attempt",
         "ordering/pick_scheduled.sql",
-        "array_agg(p.attempt + 1) as attempts",
-        "array_agg(greatest(p.attempt, 1)) as attempts",
+        "array_agg(d.attempt + 1) as attempts",
+        "array_agg(greatest(d.attempt, 1)) as attempts",
         ("tests/sql/test_dead_letters.py",),
     ),
     Mutation(
@@ -837,8 +837,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "expired-head-keeps-its-lane",
         "a fifo claim passes expired messages of a key until it finds one that lives",
-        "ordering/pick_scheduled.sql",
-        "perform penstock_data.free_lanes(p_queue.id, v_lapsed.lanes, p_now);",
+        "maintenance/lapses.sql",
+        "perform penstock_data.finish_in_lanes(p_queue.id, v_lapsed.ids, v_lapsed.lanes, p_now);",
         "",
         ("tests/sql/test_lapses.py",),
     ),
