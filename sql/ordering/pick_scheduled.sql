@@ -91,6 +91,31 @@ begin
 end
 $$;
 
+-- The first due messages of some levels, in claim order, behind the places of these levels: by due time, or by rank in a
+-- fair queue.  Plain SQL, stable, so that the planner puts it into the calling statement.
+create or replace function penstock_data.due_messages(
+    p_queue_id bigint, p_position penstock_data.positions, p_levels int[], p_fair boolean, p_now timestamptz, p_limit int
+) returns table (place tid, message_id bigint, attempt int, lane text, history jsonb, priority int, visible_at timestamptz, rank bigint)
+language sql stable as $$
+    select s.*
+    from penstock_data.level_places(p_position) level
+    cross join lateral (
+        (select s.ctid, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+        from penstock_data.scheduled s
+        where not p_fair and s.queue_id = p_queue_id and s.priority = level.priority and s.rank is null
+          and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
+        order by s.visible_at, s.message_id limit p_limit)
+        union all
+        (select s.ctid, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+        from penstock_data.scheduled s
+        where p_fair and s.queue_id = p_queue_id and s.priority = level.priority and s.rank is not null
+          and (s.rank, s.message_id) > (level.turn, level.turn_id)
+        order by s.rank, s.message_id limit p_limit)
+    ) s
+    where level.priority = any (p_levels)
+    limit p_limit
+$$;
+
 -- The place of the last message that fits into a batch of p_limit, when those whose time is over take no place in it.
 create or replace function penstock_data.last_that_fits(p_over boolean[], p_limit int) returns int
 language sql immutable as $$
