@@ -1,5 +1,142 @@
--- Claim messages of a queue, whatever they need: everything that the fast path leaves alone.
--- Called under the queue's claim lock, with arguments of consume_messages_batch; p_last_id as in bound_window.
+-- Claims that do all that the fast path leaves alone: the steps, then claim_with_care.  docs/internals/engine.md, "Care"
+
+-- What a claim sees of its queue.  Plain SQL, stable and without settings of its own, so that the planner puts it into the
+-- calling statement.  p_clock: clock_timestamp(), which may not stand in here.
+create or replace function penstock_data.seen_with_care(
+    p_queue_name text, p_token text, p_seconds int, p_slice boolean, p_clock timestamptz
+) returns setof penstock_data.care
+language sql stable as $$
+    select
+        q, p, pg_current_snapshot(), p_clock, t.now,
+        case when p_slice then '-infinity' else t.now + p_seconds * interval '1 second' end,
+        exists (
+            select from penstock_data.waiting w
+            where w.topic_id = q.topic_id and w.until > t.now and w.queue_id = q.id and coalesce(w.token = p_token, true)),
+        t.now >= p.full_scan_at or t.now < p.floor,
+        t.now >= p.full_scan_at or t.now < p.floor or t.now >= p.attend_at or not q.direct or p.flagged_to is not null
+        or (
+            select true from penstock_data.scheduled d
+            where d.queue_id = q.id and d.xid >= pg_snapshot_xmax(p.flagged_from)
+            order by d.xid limit 1) is true
+        or exists (
+            select from penstock_data.flags f
+            where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from))
+    from penstock_data.queues q
+    cross join penstock_data.settings s
+    cross join lateral (select p_clock + s.clock_shift as now) t
+    cross join lateral penstock_data.position_of(q.id) p
+    where q.name = p_queue_name and s.single
+$$;
+
+-- Look at the queue of a claim, and raise the error of a claim that may not be: of the queue, the caller's rights, the
+-- server or the arguments.  needed says whether anything but plain messages wants attention.
+create or replace function penstock_data.begin_care(
+    p_queue_name text, p_token text, p_seconds int, p_batch_size int, p_slice boolean
+) returns penstock_data.care
+language plpgsql as $$
+declare
+    v_clock    timestamptz := clock_timestamp();
+    v_care     penstock_data.care;
+    v_queue    penstock_data.queues;
+    v_position penstock_data.positions;
+begin
+    select * into v_care from penstock_data.seen_with_care(p_queue_name, p_token, p_seconds, p_slice, v_clock);
+    v_queue := v_care.queue;
+    if (v_queue.consumers is null and not v_queue.exclusive and v_queue.paused_at is null) is not true then
+        perform penstock_data.check_queue(p_queue_name);
+        if v_queue.id is null then
+            perform penstock_data.fail('PS002', format('queue %L was deleted and created again at this moment', p_queue_name));
+        end if;
+    end if;
+    if current_setting('penstock.at_home', true) is distinct from 'yes' then
+        perform penstock_data.check_at_home();
+    end if;
+    if not p_slice and (p_seconds between 0 and 604800 and p_batch_size between 1 and 10000 and octet_length(p_token) between 1 and 1024) is not true then
+        perform penstock_data.check_claim(p_token, p_seconds, p_batch_size);
+    end if;
+    if pg_current_xact_id_if_assigned() is not null then
+        v_care.snapshot := penstock_data.snapshot_without_me(v_care.snapshot);
+    end if;
+    v_position := v_care.position;
+    if not v_care.needed and pg_snapshot_xmin(v_position.flagged_from) < pg_snapshot_xmax(v_position.flagged_from) then
+        v_care.needed := penstock_data.flagged_late(v_queue.topic_id, v_position.flagged_from)
+            or penstock_data.given_back_late(v_queue.id, v_position.flagged_from);
+    end if;
+    if v_care.now < v_position.floor then
+        -- The clock was put back: what it said before is no floor.
+        v_position.floor := '-infinity';
+        v_position.level_floors := null;
+        v_position.level_floor_ids := null;
+        v_care.position := v_position;
+    end if;
+    return v_care;
+end
+$$;
+
+-- Is a message of the log in the range of a window, behind (last_xid, last_id)?  Plain SQL, as seen_with_care.
+create or replace function penstock_data.in_range(p_xid xid8, p_id bigint, last_xid xid8, last_id bigint, window_to pg_snapshot)
+returns boolean
+language sql stable as $$
+    select (p_xid, p_id) > (last_xid, last_id) and p_xid < pg_snapshot_xmax(window_to) and pg_visible_in_snapshot(p_xid, window_to)
+$$;
+
+-- Direct queues: claim the next messages of the range of a window.  message_ids is null when there are none; attempts is null
+-- unless some have lapsed: then range_rows has those that are claimed.
+-- Under the queue's lock.
+create or replace function penstock_data.pick_range(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
+) returns penstock_data.pick
+language plpgsql as $$
+declare
+    v_pick penstock_data.pick;
+    v_read record;
+begin
+    select count(*)::int as count, array_agg(m.id) as ids, (array_agg(m.xid))[count(*)] as last_xid,
+        bool_or(m.lapsed) as lapsed
+    into v_read
+    from (
+        select m.xid, m.id, least(m.expires_at, m.published_at + p_queue.retention) <= p_now as lapsed
+        from penstock_data.messages m
+        where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged
+          and penstock_data.in_range(m.xid, m.id, p_position.last_xid, p_position.last_id, p_position.window_to)
+        order by m.xid, m.id limit p_limit) m;
+    v_pick.message_ids := v_read.ids;
+    if v_read.lapsed then
+        v_pick.message_ids := penstock_data.drop_lapsed(p_queue, v_read.ids, p_now);
+        v_pick.attempts := array_fill(1, array[cardinality(v_pick.message_ids)]);
+    end if;
+    if v_pick.message_ids <> '{}' then
+        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+        values (p_queue.id, (select min(id) from unnest(v_pick.message_ids) id), p_deadline, p_now, p_token, v_pick.message_ids);
+    end if;
+    if v_read.count = p_limit then
+        p_position.last_xid := v_read.last_xid;
+        p_position.last_id := v_read.ids[p_limit];
+    else
+        p_position.last_xid := null;        -- the window is used up
+        p_position.last_id := null;
+        p_position.window_from := p_position.window_to;
+    end if;
+    v_pick.position := p_position;
+    return v_pick;
+end
+$$;
+
+-- The first messages of the range of a window, as their consumer sees them: faster than claimed_rows, which looks up each.
+-- Plain SQL, as seen_with_care.
+create or replace function penstock_data.range_rows(
+    p_topic_id bigint, last_xid xid8, last_id bigint, window_to pg_snapshot, p_count int, p_deadline timestamptz
+) returns setof penstock_data.claimed_message
+language sql stable as $$
+    select m.id, m.payload, m.headers, m.key, 0, 1, p_deadline, m.published_at, m.correlation_id, m.tenant_id
+    from penstock_data.messages m
+    where m.segment > 0 and m.topic_id = p_topic_id and not m.flagged
+      and penstock_data.in_range(m.xid, m.id, last_xid, last_id, window_to)
+    order by m.xid, m.id limit p_count
+$$;
+
+-- Claim messages of a queue, whatever they need.  Called under the queue's claim lock, with arguments of
+-- consume_messages_batch; p_last_id as in bound_window.
 -- p_slice: what it claims becomes a slice, so it has no token and no deadline.
 create or replace function penstock_data.claim_with_care(
     queue_name text, consumer_token text, vt_seconds int, batch_size int, p_last_id bigint, p_slice boolean default false
@@ -7,112 +144,49 @@ create or replace function penstock_data.claim_with_care(
 language plpgsql set plan_cache_mode = force_generic_plan
 as $$
 declare
-    v_clock    timestamptz;
-    v_now      timestamptz;
-    v_deadline timestamptz;
-    v_seen     record;
-    v_queue    penstock_data.queues;        -- filled when something needs care
-    v_position penstock_data.positions;
+    v_care     penstock_data.care := penstock_data.begin_care(queue_name, consumer_token, vt_seconds, batch_size, p_slice);
+    v_queue    penstock_data.queues := v_care.queue;
+    v_position penstock_data.positions := v_care.position;
+    v_now      timestamptz := v_care.now;
     v_pick     penstock_data.pick;
-    v_snapshot pg_snapshot;
-    v_care     boolean;
-    v_full     boolean;                     -- look below the floor as well
     v_dirty    boolean := false;            -- the position changed and is not written yet
-    v_fresh    boolean;
+    v_opened   boolean := false;            -- the window of the log was opened here
     v_left     int := batch_size;
     v_count    int;
-    v_low      xid8;
-    v_low_id   bigint;
-    v_batch    record;
 begin
-    -- The queue, its position, and whether anything but plain messages wants attention.
-    v_clock := clock_timestamp();
-    select
-        q.id, q.topic_id, q.direct, q.retention, q.consumers is null and not q.exclusive and q.paused_at is null as open, q.paused_at is not null as paused, s.clock_shift, s.receipt_segment,
-        p as position, pg_current_snapshot() as snapshot,
-        (
-            select true from penstock_data.scheduled d
-            where d.queue_id = q.id and d.xid >= pg_snapshot_xmax(p.flagged_from)
-            order by d.xid limit 1) is true as given_back,
-        exists (
-            select from penstock_data.flags f
-            where f.topic_id = q.topic_id and f.xid >= pg_snapshot_xmax(p.flagged_from)) as flagged,
-        exists (
-            select from penstock_data.waiting w
-            where w.topic_id = q.topic_id and w.until > v_clock + s.clock_shift and w.queue_id = q.id
-              and coalesce(w.token = consumer_token, true)) as awaited
-    into v_seen
-    from penstock_data.queues q
-    cross join penstock_data.settings s
-    cross join lateral penstock_data.position_of(q.id) p
-    where q.name = queue_name and s.single;
-    if v_seen.open is not true then
-        perform penstock_data.check_queue(queue_name);
-        if v_seen.id is null then
-            perform penstock_data.fail('PS002', format('queue %L was deleted and created again at this moment', queue_name));
-        end if;
-    end if;
-    if current_setting('penstock.at_home', true) is distinct from 'yes' then
-        perform penstock_data.check_at_home();
-    end if;
-    if not p_slice and (vt_seconds between 0 and 604800 and batch_size between 1 and 10000 and octet_length(consumer_token) between 1 and 1024) is not true then
-        perform penstock_data.check_claim(consumer_token, vt_seconds, batch_size);
-    end if;
-    if v_seen.paused then
+    if v_queue.paused_at is not null then
         return;
-    end if;
-    v_now := v_clock + v_seen.clock_shift;
-    v_deadline := case when p_slice then '-infinity' else v_now + vt_seconds * interval '1 second' end;
-    v_position := v_seen.position;
-    v_snapshot := v_seen.snapshot;
-    if pg_current_xact_id_if_assigned() is not null then
-        v_snapshot := penstock_data.snapshot_without_me(v_snapshot);
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         v_position := penstock_data.guard_position(v_position);
     end if;
 
-    v_full := v_now >= v_position.full_scan_at;
-    if v_now < v_position.floor then
-        -- The clock was put back: what it said before is no floor.
-        v_full := true;
-        v_position.floor := '-infinity';
-        v_position.level_floors := null;
-        v_position.level_floor_ids := null;
-    end if;
-    v_care := v_full or not v_seen.direct or v_seen.given_back or v_seen.flagged or v_now >= v_position.attend_at
-        or v_position.flagged_to is not null;
-    if not v_care and pg_snapshot_xmin(v_position.flagged_from) < pg_snapshot_xmax(v_position.flagged_from) then
-        v_care := penstock_data.flagged_late(v_seen.topic_id, v_position.flagged_from)
-            or penstock_data.given_back_late(v_seen.id, v_position.flagged_from);
-    end if;
-    if v_care then
-        select * into v_queue from penstock_data.queues q where q.name = queue_name;
-        v_position := penstock_data.attend(v_queue, v_position, v_snapshot, v_now, batch_size, v_full, p_last_id);
-        if not v_seen.direct and v_position.slices_from is not null and not p_slice then
+    if v_care.needed then
+        v_position := penstock_data.attend(v_queue, v_position, v_care.snapshot, v_now, batch_size, v_care.full, p_last_id);
+        if not v_queue.direct and v_position.slices_from is not null and not p_slice then
             return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, v_left);
             get diagnostics v_count = row_count;
             v_left := v_left - v_count;
         end if;
         -- Ahead of the log go the priorities that are not below it.
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
-            array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_seen.direct),
-            consumer_token, v_deadline, v_now, v_left);
-        v_position := v_pick.position;
+            array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_queue.direct),
+            consumer_token, v_care.deadline, v_now, v_left);
         if v_pick.message_ids is not null then
             v_left := v_left - cardinality(v_pick.message_ids);
-            return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
+            return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_care.deadline);
         end if;
-        v_position := penstock_data.plan_attention(v_position, v_now, v_clock, v_seen.direct, v_left < batch_size, v_full);
-        v_dirty := v_position::text <> v_seen.position::text;
+        v_position := penstock_data.plan_attention(v_pick.position, v_now, v_care.started_at, v_queue.direct, v_left < batch_size, v_care.full);
+        v_dirty := v_position::text <> v_care.position::text;
     end if;
     v_position.floor := v_now;
     if not p_slice then
-        v_position.attend_at := least(v_position.attend_at, v_deadline);
+        v_position.attend_at := least(v_position.attend_at, v_care.deadline);
     end if;
+
     if v_position.slices_from is not null then
         -- They were taken out of the log earlier, so they go ahead of it.
-        if v_seen.direct and not p_slice then
+        if v_queue.direct and not p_slice then
             return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, v_left);
             get diagnostics v_count = row_count;
             v_left := v_left - v_count;
@@ -121,83 +195,42 @@ begin
         v_dirty := true;
     end if;
 
-    while v_seen.direct and v_left > 0 loop
-        v_fresh := v_position.last_xid is null;
-        if v_fresh then
+    while v_queue.direct and v_left > 0 loop
+        if v_position.last_xid is null then
+            exit when v_opened;
+            v_opened := true;
             v_position.window_from := v_position.window_to;
-            v_position.window_to := v_snapshot;
-            v_position.last_xid := '0';
+            v_position.window_to := v_care.snapshot;
+            v_position.last_xid := case when pg_snapshot_xmin(v_position.window_from) < pg_snapshot_xmax(v_position.window_from)
+                then '0' else pg_snapshot_xmax(v_position.window_from) end;
             v_position.last_id := 0;
         end if;
-        if pg_snapshot_xmin(v_position.window_from) = pg_snapshot_xmax(v_position.window_from) and v_fresh then
-            v_position.last_xid := pg_snapshot_xmax(v_position.window_from);
-        end if;
-        while v_position.last_xid < pg_snapshot_xmax(v_position.window_from) and v_left > 0 loop
-            v_pick := penstock_data.pick_late(v_seen.topic_id, v_seen.retention, v_position, consumer_token, v_deadline, v_now, v_left);
-            v_position := v_pick.position;
-            if v_pick.message_ids is not null then
-                v_left := v_left - cardinality(v_pick.message_ids);
-                v_dirty := true;
-                return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
-            end if;
-        end loop;
-        exit when v_left = 0;
-        v_low := v_position.last_xid;
-        v_low_id := v_position.last_id;
-
-        select count(*)::int as count, array_agg(m.id) as ids, (array_agg(m.xid))[count(*)] as last_xid, bool_or(m.lapsed) as lapsed
-        into v_batch
-        from (
-            select m.xid, m.id, least(m.expires_at, m.published_at + v_seen.retention) <= v_now as lapsed
-            from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
-              and (m.xid, m.id) > (v_low, v_low_id)
-              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-            order by m.xid, m.id limit v_left
-        ) m;
-        if v_batch.count = v_left then
-            v_position.last_xid := v_batch.last_xid;
-            v_position.last_id := v_batch.ids[v_left];
+        if v_position.last_xid < pg_snapshot_xmax(v_position.window_from) then
+            v_pick := penstock_data.pick_late(v_queue, v_position, consumer_token, v_care.deadline, v_now, v_left);
         else
-            v_position.last_xid := null;        -- the window is used up
-            v_position.last_id := null;
-            v_position.window_from := v_position.window_to;
+            v_pick := penstock_data.pick_range(v_queue, v_position, consumer_token, v_care.deadline, v_now, v_left);
         end if;
+        if v_pick.attempts is not null then
+            return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_care.deadline);
+        elsif v_pick.message_ids is not null then
+            return query select * from penstock_data.range_rows(v_queue.topic_id, v_position.last_xid, v_position.last_id,
+                v_position.window_to, cardinality(v_pick.message_ids), v_care.deadline);
+        end if;
+        v_position := v_pick.position;
+        v_left := v_left - coalesce(cardinality(v_pick.message_ids), 0);
         -- A window that was open must be closed in writing, or the log would be kept for it.
-        v_dirty := v_dirty or v_batch.count > 0 or not v_fresh;
-
-        if v_batch.lapsed then
-            v_pick.message_ids := penstock_data.drop_lapsed(v_seen.id, v_seen.topic_id, v_seen.retention, v_batch.ids, v_now);
-            if v_pick.message_ids <> '{}' then
-                perform penstock_data.claim_messages(v_seen.id, v_pick.message_ids, consumer_token, v_deadline, v_now);
-                v_left := v_left - cardinality(v_pick.message_ids);
-                return query select * from penstock_data.claimed_rows(
-                    v_seen.topic_id, v_pick.message_ids, array_fill(1, array[cardinality(v_pick.message_ids)]), v_deadline);
-            end if;
-        elsif v_batch.count > 0 then
-            v_left := v_left - v_batch.count;
-            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-            values (v_seen.id, (select min(id) from unnest(v_batch.ids) id), v_deadline, v_now, consumer_token, v_batch.ids);
-            return query
-            select m.id, m.payload, m.headers, m.key, 0, 1, v_deadline, m.published_at, m.correlation_id, m.tenant_id
-            from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = v_seen.topic_id and not m.flagged
-              and (m.xid, m.id) > (v_low, v_low_id)
-              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-            order by m.xid, m.id limit v_batch.count;
-        end if;
-        exit when v_fresh and v_position.last_xid is null;
+        v_dirty := v_dirty or v_pick.message_ids is not null or not v_opened;
     end loop;
 
     -- Behind the log go the priorities below it.
-    if v_care and v_seen.direct and v_left > 0 and v_position.levels[cardinality(v_position.levels)] < 0 then
+    if v_care.needed and v_queue.direct and v_left > 0 and v_position.levels[cardinality(v_position.levels)] < 0 then
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
-            array(select l from unnest(v_position.levels) l where l < 0), consumer_token, v_deadline, v_now, v_left);
+            array(select l from unnest(v_position.levels) l where l < 0), consumer_token, v_care.deadline, v_now, v_left);
         v_position := v_pick.position;
         if v_pick.message_ids is not null then
             v_left := v_left - cardinality(v_pick.message_ids);
             v_dirty := true;
-            return query select * from penstock_data.claimed_rows(v_seen.topic_id, v_pick.message_ids, v_pick.attempts, v_deadline);
+            return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_care.deadline);
         end if;
     end if;
     if v_dirty then
@@ -209,9 +242,9 @@ begin
         perform penstock_data.tell_busy(queue_name);
     end if;
     -- There was something, so this consumer needs no waking until it looks in vain again.
-    if v_left < batch_size and v_seen.awaited then
+    if v_left < batch_size and v_care.awaited then
         delete from penstock_data.waiting w
-        where w.topic_id = v_seen.topic_id and w.until > v_now and w.queue_id = v_seen.id and coalesce(w.token = consumer_token, true);
+        where w.topic_id = v_queue.topic_id and w.until > v_now and w.queue_id = v_queue.id and coalesce(w.token = consumer_token, true);
     end if;
 end
 $$;

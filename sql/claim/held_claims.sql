@@ -196,20 +196,18 @@ language sql as $$
 $$;
 
 -- Of messages read from the log, let those lapse whose time is over; yields the others, in their order.
-create or replace function penstock_data.drop_lapsed(
-    p_queue_id bigint, p_topic_id bigint, p_retention interval, p_ids bigint[], p_now timestamptz
-) returns bigint[]
+create or replace function penstock_data.drop_lapsed(p_queue penstock_data.queues, p_ids bigint[], p_now timestamptz) returns bigint[]
 language plpgsql as $$
 declare
     v_lapsed bigint[] := array(
         select u.id from unnest(p_ids) as u(id)
         cross join lateral (
             select from penstock_data.messages m
-            where m.topic_id = p_topic_id and m.id = u.id and least(m.expires_at, m.published_at + p_retention) <= p_now limit 1) m);
+            where m.topic_id = p_queue.topic_id and m.id = u.id and least(m.expires_at, m.published_at + p_queue.retention) <= p_now limit 1) m);
 begin
     if v_lapsed <> '{}' then
         insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
-        select p_queue_id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
+        select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed from penstock_data.settings s;
     end if;
     return array(select u.id from unnest(p_ids) with ordinality as u(id, place) where u.id <> all (v_lapsed) order by u.place);
 end
@@ -219,8 +217,7 @@ $$;
 -- They come before the rest of the window, because their xids are lower.  message_ids is null when there are none.
 -- Under the queue's lock.
 create or replace function penstock_data.pick_late(
-    p_topic_id bigint, p_retention interval, p_position penstock_data.positions, p_token text, p_deadline timestamptz,
-    p_now timestamptz, p_limit int
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
 ) returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -235,9 +232,9 @@ begin
         select m.id, m.xid, m.lapsed
         from unnest(penstock_data.late_xids(p_position.window_from, p_position.window_to)) as late(xid)
         cross join lateral (
-            select m.id, m.xid, least(m.expires_at, m.published_at + p_retention) <= p_now as lapsed
+            select m.id, m.xid, least(m.expires_at, m.published_at + p_queue.retention) <= p_now as lapsed
             from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = p_topic_id and not m.flagged and m.xid <= late.xid
+            where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid <= late.xid
               and (m.xid, m.id) > (late.xid, case when late.xid = p_position.last_xid then p_position.last_id else 0 end)
             order by m.xid, m.id limit p_limit) m
         where late.xid >= p_position.last_xid
@@ -246,11 +243,11 @@ begin
     if v_ids is not null then
         v_pick.message_ids := v_ids;
         if v_lapsed then
-            v_pick.message_ids := penstock_data.drop_lapsed(p_position.queue_id, p_topic_id, p_retention, v_ids, p_now);
+            v_pick.message_ids := penstock_data.drop_lapsed(p_queue, v_ids, p_now);
         end if;
         v_pick.attempts := array_fill(1, array[cardinality(v_pick.message_ids)]);
         if v_pick.message_ids <> '{}' then
-            perform penstock_data.claim_messages(p_position.queue_id, v_pick.message_ids, p_token, p_deadline, p_now);
+            perform penstock_data.claim_messages(p_queue.id, v_pick.message_ids, p_token, p_deadline, p_now);
         end if;
     end if;
     if cardinality(v_ids) = p_limit then

@@ -71,6 +71,29 @@ begin
 end
 $$;
 
+-- Of messages that a claim has found in the schedule, let those lapse whose time is over, and in a fifo queue the next of
+-- their lanes as well.  Here and now, so the receipt has no lanes to learn from.  Returns how many.  Under the queue's lock.
+create or replace function penstock_data.lapse_found(
+    p_queue penstock_data.queues, p_ids bigint[], p_lanes text[], p_over boolean[], p_now timestamptz
+) returns int
+language plpgsql as $$
+declare
+    v_lapsed record;
+    v_count  int;
+begin
+    select array_agg(u.id) as ids, array_agg(distinct u.lane) as lanes into v_lapsed
+    from unnest(p_ids, p_lanes, p_over) as u(id, lane, over) where u.over;
+    insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
+    select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed.ids from penstock_data.settings s;
+    v_count := cardinality(v_lapsed.ids);
+    if p_queue.ordering = 'fifo' then
+        v_count := v_count + penstock_data.lapse_in_lanes(p_queue, v_lapsed.lanes, p_now);
+        perform penstock_data.finish_in_lanes(p_queue.id, v_lapsed.ids, v_lapsed.lanes, p_now);
+    end if;
+    return v_count;
+end
+$$;
+
 -- May a queue hold a message whose time is over?  Asked by maintain() before it takes the queue's lock.  Looks at the first
 -- entries of indexes: what expires first in the schedule, the oldest messages of a queue with a retention, and the first
 -- message that the queue has not read.  Locks: none.

@@ -18,7 +18,6 @@ declare
     v_taken  int;                   -- how many of the found ones are dealt with
     v_full   boolean;               -- there may be more
     v_claim  record;
-    v_lapsed record;
     v_count  int := 0;              -- how many lapsed
 begin
     if p_queue.runs then
@@ -28,43 +27,23 @@ begin
         if v_fair then
             p_position := penstock_data.give_turns(p_position, p_now);
         end if;
-        with picked as materialized (
-            select s.*
-            from penstock_data.level_places(p_position) level
-            cross join lateral (
-                (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
-                from penstock_data.scheduled s
-                where not v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
-                  and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
-                order by s.visible_at, s.message_id limit v_look)
-                union all
-                (select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
-                from penstock_data.scheduled s
-                where v_fair and s.queue_id = p_queue.id and s.priority = level.priority and s.rank is not null
-                  and (s.rank, s.message_id) > (level.turn, level.turn_id)
-                order by s.rank, s.message_id limit v_look)
-            ) s
-            where level.priority = any (p_levels)
-            limit v_look
+        with due as materialized (
+            select * from penstock_data.due_messages(p_queue.id, p_position, p_levels, v_fair, p_now, v_look)
         )
         select
             count(*)::int as count,
-            array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.attempt + 1) as attempts, array_agg(p.lane) as lanes,
-            jsonb_object_agg(p.message_id, p.history) filter (where p.history is not null) as histories,
-            array_agg(p.priority) as priorities, array_agg(p.visible_at) as visible_at, array_agg(p.rank) as ranks
+            array_agg(d.place) as places, array_agg(d.message_id) as ids, array_agg(d.attempt + 1) as attempts, array_agg(d.lane) as lanes,
+            jsonb_object_agg(d.message_id, d.history) filter (where d.history is not null) as histories,
+            array_agg(d.priority) as priorities, array_agg(d.visible_at) as visible_at, array_agg(d.rank) as ranks
         into v_found
-        from picked p;
+        from due d;
 
         v_taken := v_found.count;
         if v_found.count > 0 then
             perform penstock_data.check_not_moved(p_queue.topic_id, v_found.ids);
             v_over := penstock_data.are_over(p_queue, v_found.ids, p_now);
             if v_found.count > v_left then
-                -- Up to the last one that fits into the batch.
-                select coalesce(min(u.place) filter (where u.alive = v_left), v_found.count) into v_taken
-                from (
-                    select o.place, count(*) filter (where not o.over) over (order by o.place) as alive
-                    from unnest(v_over) with ordinality as o(over, place)) u;
+                v_taken := penstock_data.last_that_fits(v_over, v_left);
             end if;
         end if;
         v_full := v_found.count = v_look or v_taken < v_found.count;
@@ -93,21 +72,11 @@ begin
         end if;
 
         exit when array_position(v_over[:v_taken], true) is null;
-        select array_agg(u.id) as ids, array_agg(u.lane) as lanes into v_lapsed
-        from unnest(v_found.ids, v_found.lanes, v_over) with ordinality as u(id, lane, over, place)
-        where u.over and u.place <= v_taken;
-        insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
-        select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed.ids from penstock_data.settings s;
-        v_count := v_count + cardinality(v_lapsed.ids);
         -- Floors are at p_now by now: what is placed from here on is due a moment later, or it would lie below.
         if not p_queue.direct then
             p_now := p_now + interval '1 microsecond';
         end if;
-        if p_queue.ordering = 'fifo' then
-            -- Here and now, so the receipt has no lanes to learn from.
-            v_count := v_count + penstock_data.lapse_in_lanes(p_queue, v_lapsed.lanes, p_now);
-            perform penstock_data.free_lanes(p_queue.id, v_lapsed.lanes, p_now);
-        end if;
+        v_count := v_count + penstock_data.lapse_found(p_queue, v_found.ids[:v_taken], v_found.lanes[:v_taken], v_over[:v_taken], p_now);
 
         exit when v_left = 0 or not (v_full or p_queue.ordering = 'fifo');
         exit when v_pick.message_ids is not null and v_count >= c_enough;
@@ -120,6 +89,40 @@ begin
     v_pick.position := p_position;
     return v_pick;
 end
+$$;
+
+-- The first due messages of some levels, in claim order, behind the places of these levels: by due time, or by rank in a
+-- fair queue.  Plain SQL, stable, so that the planner puts it into the calling statement.
+create or replace function penstock_data.due_messages(
+    p_queue_id bigint, p_position penstock_data.positions, p_levels int[], p_fair boolean, p_now timestamptz, p_limit int
+) returns table (place tid, message_id bigint, attempt int, lane text, history jsonb, priority int, visible_at timestamptz, rank bigint)
+language sql stable as $$
+    select s.*
+    from penstock_data.level_places(p_position) level
+    cross join lateral (
+        (select s.ctid, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+        from penstock_data.scheduled s
+        where not p_fair and s.queue_id = p_queue_id and s.priority = level.priority and s.rank is null
+          and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
+        order by s.visible_at, s.message_id limit p_limit)
+        union all
+        (select s.ctid, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at, s.rank
+        from penstock_data.scheduled s
+        where p_fair and s.queue_id = p_queue_id and s.priority = level.priority and s.rank is not null
+          and (s.rank, s.message_id) > (level.turn, level.turn_id)
+        order by s.rank, s.message_id limit p_limit)
+    ) s
+    where level.priority = any (p_levels)
+    limit p_limit
+$$;
+
+-- The place of the last message that fits into a batch of p_limit, when those whose time is over take no place in it.
+create or replace function penstock_data.last_that_fits(p_over boolean[], p_limit int) returns int
+language sql immutable as $$
+    select coalesce(min(u.place) filter (where u.alive = p_limit), cardinality(p_over))::int
+    from (
+        select o.place, count(*) filter (where not o.over) over (order by o.place) as alive
+        from unnest(p_over) with ordinality as o(over, place)) u
 $$;
 
 -- The floors after a pick.  Levels that were looked at and had no more are dealt with up to now; the level in which the

@@ -86,6 +86,90 @@ begin
 end
 $$;
 
+-- The first unfinished messages of a lane.  gives: it can be claimed.  place: in the backlog.  out_place: in the schedule,
+-- when it is there.  Plain SQL, stable, so that the planner puts it into the calling statement.
+create or replace function penstock_data.lane_messages(p_queue_id bigint, p_lane text, p_now timestamptz, p_limit int)
+returns table (
+    place tid, rank bigint, message_id bigint, lane text, held boolean, out_place tid, attempt int, history jsonb, gives boolean
+)
+language sql stable as $$
+    select b.ctid, b.rank, b.message_id, b.lane, b.held, s.place,
+        coalesce(s.attempt, b.attempt), case when b.held then s.history else b.history end,
+        case when b.held then coalesce(s.visible_at <= p_now, false) else b.visible_at <= p_now end
+    from (
+        select l.last_rank from penstock_data.lanes l
+        where l.queue_id = p_queue_id and l.lane = p_lane order by l.seq desc limit 1) l
+    cross join lateral (
+        select b.ctid, b.* from penstock_data.backlog b
+        where b.queue_id = p_queue_id and b.lane = p_lane and b.rank > l.last_rank order by b.rank limit p_limit) b
+    left join lateral (
+        select s.ctid as place, s.attempt, s.history, s.visible_at from penstock_data.scheduled s
+        where b.held and s.queue_id = p_queue_id and s.message_id = b.message_id) s on true
+$$;
+
+-- Take what the lanes of the first p_most due tickets give, up to p_limit messages, out of the schedule and the backlog.
+-- tickets, blocked: how many were found, and how many of them gave nothing.  last_…: the last ticket dealt with.
+-- Under the queue's lock.
+create or replace function penstock_data.take_runs(
+    p_queue_id bigint, p_position penstock_data.positions, p_levels int[], p_now timestamptz, p_most int, p_limit int,
+    out tickets int, out count int, out blocked int, out ids bigint[], out attempts int[], out lanes text[], out histories jsonb,
+    out last_priority int, out last_visible_at timestamptz, out last_id bigint
+)
+language plpgsql as $$
+begin
+    with tickets as materialized (
+        select s.*, row_number() over () as nth
+        from (
+            select s.*
+            from penstock_data.level_places(p_position) level
+            cross join lateral (
+                select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at
+                from penstock_data.scheduled s
+                where s.queue_id = p_queue_id and s.priority = level.priority and s.rank is null
+                  and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
+                order by s.visible_at, s.message_id limit p_most) s
+            where level.priority = any (p_levels)
+            limit p_most) s
+    ), runs as materialized (
+        select t.nth, r.*, bool_and(r.gives) over (partition by t.lane order by r.rank) as given
+        from (select t.lane, min(t.nth) as nth from tickets t group by t.lane) t
+        cross join lateral penstock_data.lane_messages(p_queue_id, t.lane, p_now, p_limit) r
+    ), taken as materialized (
+        select r.* from runs r where r.given order by r.nth, r.rank limit p_limit
+    ), reached as (
+        -- The last ticket whose lane was dealt with: of the full batch the one that filled it, else the last.
+        select t.* from tickets t
+        where t.nth = case when (select count(*) from taken) = p_limit
+            then (select max(k.nth) from taken k) else (select max(t.nth) from tickets t) end
+    ), blocked as (
+        -- Due, but a claimed message stands before them: they go back into the backlog until it is finished or back.
+        select t.place, b.place as home, t.attempt, t.history, t.visible_at
+        from tickets t
+        cross join lateral (
+            select b.ctid as place from penstock_data.backlog b
+            where b.queue_id = p_queue_id and b.message_id = t.message_id and b.held order by b.rank limit 1) b
+        where t.nth <= (select r.nth from reached r) and t.message_id <> all (array(select k.message_id from taken k))
+    ), parked as (
+        update penstock_data.backlog b set held = false, attempt = x.attempt, history = x.history, visible_at = x.visible_at
+        from blocked x where b.ctid = x.home
+    ), gone as (
+        delete from penstock_data.scheduled s
+        where s.ctid = any (array(select t.out_place from taken t where t.out_place is not null union all select x.place from blocked x))
+    ), held as (
+        update penstock_data.backlog b set held = true where b.ctid = any (array(select t.place from taken t where not t.held))
+    )
+    select
+        (select count(*) from tickets), (select count(*) from taken), (select count(*) from blocked),
+        (select array_agg(t.message_id order by t.nth, t.rank) from taken t),
+        (select array_agg(t.attempt + 1 order by t.nth, t.rank) from taken t),
+        (select array_agg(t.lane order by t.nth, t.rank) from taken t),
+        (select jsonb_object_agg(t.message_id, t.history) filter (where t.history is not null) from taken t),
+        r.priority, r.visible_at, r.message_id
+    into tickets, count, blocked, ids, attempts, lanes, histories, last_priority, last_visible_at, last_id
+    from (select 1) one left join reached r on true;
+end
+$$;
+
 -- Take messages of lanes with due tickets into a claim, as many of one lane as it gives before the next lane.
 -- Arguments, result and places as with pick_scheduled.  Under the queue's lock.
 create or replace function penstock_data.pick_runs(
@@ -99,7 +183,6 @@ declare
     v_most    int;
     v_found   record;
     v_over    boolean[];
-    v_lapsed  record;
     v_pick    penstock_data.pick;
     v_claim   record;
     v_left    int := p_limit;
@@ -108,70 +191,7 @@ begin
     loop
         v_most := least(v_left, c_lanes);
         v_over := '{}';
-        with tickets as materialized (
-            select s.*, row_number() over () as nth
-            from (
-                select s.*
-                from penstock_data.level_places(p_position) level
-                cross join lateral (
-                    select s.ctid as place, s.message_id, s.attempt, s.lane, s.history, s.priority, s.visible_at
-                    from penstock_data.scheduled s
-                    where s.queue_id = p_queue.id and s.priority = level.priority and s.rank is null
-                      and (s.visible_at, s.message_id) > (level.floor, level.floor_id) and s.visible_at <= p_now
-                    order by s.visible_at, s.message_id limit v_most) s
-                where level.priority = any (p_levels)
-                limit v_most) s
-        ), runs as materialized (
-            select t.nth, b.*, bool_and(b.gives) over (partition by t.lane order by b.rank) as given
-            from (select t.lane, min(t.nth) as nth from tickets t group by t.lane) t
-            cross join lateral (
-                select l.last_rank from penstock_data.lanes l
-                where l.queue_id = p_queue.id and l.lane = t.lane order by l.seq desc limit 1) l
-            cross join lateral (
-                select b.ctid as place, b.rank, b.message_id, b.lane, b.held, s.place as out_place,
-                    coalesce(s.attempt, b.attempt) as attempt, case when b.held then s.history else b.history end as history,
-                    case when b.held then coalesce(s.visible_at <= p_now, false) else b.visible_at <= p_now end as gives
-                from (
-                    select b.ctid, b.* from penstock_data.backlog b
-                    where b.queue_id = p_queue.id and b.lane = t.lane and b.rank > l.last_rank order by b.rank limit v_left) b
-                left join lateral (
-                    select s.ctid as place, s.attempt, s.history, s.visible_at from penstock_data.scheduled s
-                    where b.held and s.queue_id = p_queue.id and s.message_id = b.message_id) s on true) b
-        ), taken as materialized (
-            select r.* from runs r where r.given order by r.nth, r.rank limit v_left
-        ), reached as (
-            -- The last ticket whose lane was dealt with: of the full batch the one that filled it, else the last.
-            select t.* from tickets t
-            where t.nth = case when (select count(*) from taken) = v_left
-                then (select max(k.nth) from taken k) else (select max(t.nth) from tickets t) end
-        ), blocked as (
-            -- Due, but a claimed message stands before them: they go back into the backlog until it is finished or back.
-            select t.place, b.place as home, t.attempt, t.history, t.visible_at
-            from tickets t
-            cross join lateral (
-                select b.ctid as place from penstock_data.backlog b
-                where b.queue_id = p_queue.id and b.message_id = t.message_id and b.held order by b.rank limit 1) b
-            where t.nth <= (select r.nth from reached r) and t.message_id <> all (array(select k.message_id from taken k))
-        ), parked as (
-            update penstock_data.backlog b set held = false, attempt = x.attempt, history = x.history, visible_at = x.visible_at
-            from blocked x where b.ctid = x.home
-        ), gone as (
-            delete from penstock_data.scheduled s
-            where s.ctid = any (array(select t.out_place from taken t where t.out_place is not null union all select x.place from blocked x))
-        ), held as (
-            update penstock_data.backlog b set held = true where b.ctid = any (array(select t.place from taken t where not t.held))
-        )
-        select
-            (select count(*) from tickets)::int as tickets, (select count(*) from taken)::int as count,
-            (select count(*) from blocked)::int as blocked,
-            (select array_agg(t.message_id order by t.nth, t.rank) from taken t) as ids,
-            (select array_agg(t.attempt + 1 order by t.nth, t.rank) from taken t) as attempts,
-            (select array_agg(t.lane order by t.nth, t.rank) from taken t) as lanes,
-            (select jsonb_object_agg(t.message_id, t.history) filter (where t.history is not null) from taken t) as histories,
-            r.priority as last_priority, r.visible_at as last_visible_at, r.message_id as last_id
-        into v_found
-        from (select 1) one left join reached r on true;
-
+        select * into v_found from penstock_data.take_runs(p_queue.id, p_position, p_levels, p_now, v_most, v_left);
         p_position := penstock_data.with_floors(p_position, p_levels, p_now,
             v_found.count = v_left or v_found.tickets = v_most, v_found.last_priority, v_found.last_visible_at, v_found.last_id);
         -- The floor is at p_now by now: what becomes due from here on is due a moment later, or it would lie below.
@@ -193,13 +213,7 @@ begin
             end if;
         end if;
         if true = any (v_over) then
-            -- Finished here and now, so the receipt has no lanes to learn from.
-            select array_agg(u.id) as ids, array_agg(distinct u.lane) as lanes into v_lapsed
-            from unnest(v_found.ids, v_found.lanes, v_over) as u(id, lane, over) where u.over;
-            insert into penstock_data.receipts (queue_id, ended_at, segment, outcome, message_ids)
-            select p_queue.id, p_now, s.receipt_segment, 'lapsed', v_lapsed.ids from penstock_data.settings s;
-            v_count := v_count + cardinality(v_lapsed.ids) + penstock_data.lapse_in_lanes(p_queue, v_lapsed.lanes, p_now);
-            perform penstock_data.end_runs(p_queue.id, v_lapsed.ids, v_lapsed.lanes, p_now);
+            v_count := v_count + penstock_data.lapse_found(p_queue, v_found.ids, v_found.lanes, v_over, p_now);
         end if;
 
         -- More tickets than were looked at, or places that lapsed messages took: go on until the batch is full.

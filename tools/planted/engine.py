@@ -114,9 +114,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         "open-forgotten",
         "what commits late is read: a window remembers who was open",
         CARE,
-        "v_position.window_to := v_snapshot;",
-        "v_position.window_to := format('%s:%s:', pg_snapshot_xmax(v_snapshot), "
-        "pg_snapshot_xmax(v_snapshot))::pg_snapshot;",
+        "v_position.window_to := v_care.snapshot;",
+        "v_position.window_to := format('%s:%s:', pg_snapshot_xmax(v_care.snapshot), "
+        "pg_snapshot_xmax(v_care.snapshot))::pg_snapshot;",
         ("tests/concurrency/test_late_committers.py",),
     ),
     Mutation(
@@ -131,10 +131,9 @@ MUTATIONS: tuple[Mutation, ...] = (
         "window-without-end",
         "a window ends where its snapshot does: what commits meanwhile is not read twice",
         CARE,
-        "and pg_visible_in_snapshot(m.xid, v_position.window_to)\n            order by",
-        "\n            order by",
+        " and pg_visible_in_snapshot(p_xid, window_to)",
+        "",
         ("tests/concurrency/test_late_committers.py",),
-        times=2,
     ),
     Mutation(
         "own-transaction-forgotten",
@@ -157,8 +156,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "retry-not-counted",
         "every claim counts as an attempt",
         "ordering/pick_scheduled.sql",
-        "array_agg(p.attempt + 1) as attempts",
-        "array_agg(greatest(p.attempt, 1)) as attempts",
+        "array_agg(d.attempt + 1) as attempts",
+        "array_agg(greatest(d.attempt, 1)) as attempts",
         ("tests/sql/test_dead_letters.py",),
     ),
     Mutation(
@@ -221,8 +220,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "no-full-scan",
         "a claim that was passed over because an ack held it is found below the floor",
         CARE,
-        "v_full := v_now >= v_position.full_scan_at;",
-        "v_full := false;",
+        "t.now >= p.full_scan_at or t.now < p.floor,",
+        "false,",
         ("tests/concurrency/test_acks.py",),
     ),
     Mutation(
@@ -855,8 +854,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "expired-head-keeps-its-lane",
         "a fifo claim passes expired messages of a key until it finds one that lives",
-        "ordering/pick_scheduled.sql",
-        "perform penstock_data.free_lanes(p_queue.id, v_lapsed.lanes, p_now);",
+        "maintenance/lapses.sql",
+        "perform penstock_data.finish_in_lanes(p_queue.id, v_lapsed.ids, v_lapsed.lanes, p_now);",
         "",
         ("tests/sql/test_lapses.py",),
     ),

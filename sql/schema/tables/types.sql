@@ -36,6 +36,20 @@ begin
             last_id    bigint           -- queues that read by ids: the last message id before the lock was taken
         );
     end if;
+    if to_regtype('penstock_data.care') is null then
+        -- What a claim with care knows before it takes anything.
+        create type penstock_data.care as (
+            queue       penstock_data.queues,
+            position    penstock_data.positions,
+            snapshot    pg_snapshot,    -- the caller's transaction is open in it
+            started_at  timestamptz,    -- by the clock of the server
+            now         timestamptz,
+            deadline    timestamptz,
+            awaited     boolean,        -- the consumer is registered as waiting
+            "full"      boolean,        -- look below the floor as well
+            needed      boolean         -- something but plain messages wants attention
+        );
+    end if;
     if to_regtype('penstock_data.entry') is null then
         -- A message of the log on its way into a queue's schedule.
         create type penstock_data.entry as (
