@@ -80,8 +80,8 @@ language sql stable as $$
     select (p_xid, p_id) > (last_xid, last_id) and p_xid < pg_snapshot_xmax(window_to) and pg_visible_in_snapshot(p_xid, window_to)
 $$;
 
--- Direct queues: claim the next messages of the range of a window.  message_ids is null when there are none; attempts is null
--- unless some have lapsed: then range_rows has those that are claimed.
+-- Direct queues: claim the next messages of the range of a window.  message_ids is null when there are none.  attempts is null
+-- when none has lapsed: then range_rows yields exactly what was claimed.
 -- Under the queue's lock.
 create or replace function penstock_data.pick_range(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
