@@ -63,7 +63,7 @@ begin
                         return;
                     end if;
                 end if;
-                return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, 1, '20 milliseconds');
+                return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, 1, true);
                 if found then
                     return;
                 end if;
@@ -75,7 +75,7 @@ begin
             -- consume_messages_batch has the same statement: the planner puts no function that locks rows into a statement, and a
             -- call of its own would cost more than the lock.
             select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
-                clock_timestamp(), null,
+                clock_timestamp(),
                 case when q.direct then null when v_waited then v_queue.last_id
                     when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end
             into v_queue
@@ -84,7 +84,7 @@ begin
             for update of l skip locked;
             if v_queue.direct and not (v_waited and v_beside) then
                 select * into v_position from penstock_data.fast_path(
-                    v_queue.id, v_queue.topic_id, consumer_token, v_queue.now, vt_seconds);
+                    v_queue.id, v_queue.topic_id, consumer_token, v_queue.clock, vt_seconds);
                 if v_position.plain and v_position.alone then
                     select m.id, m.payload, m.headers, m.key, 0, 1, v_position.deadline, m.published_at, m.correlation_id, m.tenant_id,
                         m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_position.now) is not true

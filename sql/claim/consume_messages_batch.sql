@@ -35,7 +35,7 @@ begin
             -- The last claim of this session came beside others, so this one looks for slices first.
             if current_setting('penstock.beside', true) = queue_name and not v_waited then
                 v_beside := true;
-                return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, batch_size, '20 milliseconds');
+                return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, batch_size, true);
                 get diagnostics v_count = row_count;
                 if v_count = batch_size then
                     return;
@@ -50,7 +50,7 @@ begin
             -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
             -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
             select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
-                clock_timestamp(), null,
+                clock_timestamp(),
                 case when q.direct then null when v_waited then v_queue.last_id
                     when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end
             into v_queue
@@ -59,7 +59,7 @@ begin
             for update of l skip locked;
             if v_queue.direct and not (v_waited and v_beside) then
                 select * into v_position from penstock_data.fast_path(
-                    v_queue.id, v_queue.topic_id, consumer_token, v_queue.now, vt_seconds);
+                    v_queue.id, v_queue.topic_id, consumer_token, v_queue.clock, vt_seconds);
                 if v_position.plain and v_position.alone then
                     -- A window that was begun earlier and does not fill the batch is left to claim_with_care, and so is what lapsed.
                     return query

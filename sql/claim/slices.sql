@@ -5,11 +5,12 @@
 -- A slice is a row of claims with an empty token and the deadline -infinity.  Its messages are waiting, not claimed: they
 -- have had no attempt, and no token can ack them.
 
--- Lock the oldest slice of a queue that no other transaction has locked and no claim has used for a while.
--- Returns its name; null when there is none.
-create or replace function penstock_data.lock_slice(p_queue_name text, p_unused interval) returns bigint
+-- Lock the oldest slice of a queue that no other transaction has locked.  p_unused: and that no claim has used for a moment,
+-- so that its session has gone or works slowly.  Returns its name; null when there is none.
+create or replace function penstock_data.lock_slice(p_queue_name text, p_unused boolean) returns bigint
 language plpgsql as $$
 declare
+    c_moment constant interval := '20 milliseconds';
     v_from record;
     v_name bigint;
 begin
@@ -20,7 +21,8 @@ begin
     where q.name = p_queue_name and q.paused_at is null and s.single;
     if v_from.slices_from is not null then
         select c.first_id into v_name from penstock_data.claims c
-        where c.queue_id = v_from.id and c.token = '' and c.first_id >= v_from.slices_from and c.claimed_at <= v_from.now - p_unused
+        where c.queue_id = v_from.id and c.token = '' and c.first_id >= v_from.slices_from
+          and (not p_unused or c.claimed_at <= v_from.now - c_moment)
         order by c.first_id limit 1
         for update skip locked;
     end if;
@@ -30,16 +32,16 @@ $$;
 
 -- Claim up to p_limit messages from the slices of a queue, if it has any.  Needs no claim lock: pause_queue() and others that
 -- stop claims end the slices, so none is found afterwards.
+-- p_unused: besides the slice of this session, only those that no claim has used for a moment; it becomes the session's.
 -- Locks: the slices that it takes from.  Slices that are locked are passed over.
 -- Several small statements: one with three parts costs a third more than the parts.
 create or replace function penstock_data.claim_beside(
-    p_queue_name text, p_token text, p_seconds int, p_limit int, p_unused interval default '0'
+    p_queue_name text, p_token text, p_seconds int, p_limit int, p_unused boolean default false
 ) returns setof penstock_data.claimed_message
 language plpgsql as $$
 declare
     v_name  bigint := nullif(current_setting('penstock.slice', true), '');
     v_slice record;
-    v_row   penstock_data.claimed_message;
     v_left  int := p_limit;
     v_count int;
 begin
@@ -56,7 +58,7 @@ begin
         if v_slice.id is null then
             v_name := penstock_data.lock_slice(p_queue_name, p_unused);
             exit when v_name is null;
-            if p_unused > '0' then
+            if p_unused then
                 perform set_config('penstock.slice', v_name::text, false);
             end if;
             continue;
@@ -73,32 +75,16 @@ begin
         end if;
         insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
         values (
-            v_slice.id, case when v_left = 1 then v_slice.ids[1] else (select min(id) from unnest(v_slice.ids) id) end,
-            v_slice.deadline, v_slice.now, p_token, v_slice.ids, v_slice.attempts, v_slice.lanes, v_slice.histories);
-        if v_left = 1 then
-            select m.id, m.payload, m.headers, m.key, m.priority, coalesce(v_slice.attempts[1], 1), v_slice.deadline, m.published_at,
-                m.correlation_id, m.tenant_id
-            into v_row
-            from penstock_data.messages m
-            where m.topic_id = v_slice.topic_id and m.id = v_slice.ids[1]
-              and (least(m.expires_at, m.published_at + v_slice.retention) <= v_slice.now) is not true
-            limit 1;
-            v_count := 0;
-            if found then
-                v_count := 1;
-                return next v_row;
-            end if;
-        else
-            return query
-            select m.id, m.payload, m.headers, m.key, m.priority, coalesce(u.attempt, 1), v_slice.deadline, m.published_at,
-                m.correlation_id, m.tenant_id
-            from unnest(v_slice.ids, v_slice.attempts) with ordinality as u(id, attempt, place)
-            cross join lateral (
-                select * from penstock_data.messages m where m.topic_id = v_slice.topic_id and m.id = u.id limit 1) m
-            where (least(m.expires_at, m.published_at + v_slice.retention) <= v_slice.now) is not true
-            order by u.place;
-            get diagnostics v_count = row_count;
-        end if;
+            v_slice.id, (select min(id) from unnest(v_slice.ids) id), v_slice.deadline, v_slice.now, p_token, v_slice.ids, v_slice.attempts, v_slice.lanes, v_slice.histories);
+        return query
+        select m.id, m.payload, m.headers, m.key, m.priority, coalesce(u.attempt, 1), v_slice.deadline, m.published_at,
+            m.correlation_id, m.tenant_id
+        from unnest(v_slice.ids, v_slice.attempts) with ordinality as u(id, attempt, place)
+        cross join lateral (
+            select * from penstock_data.messages m where m.topic_id = v_slice.topic_id and m.id = u.id limit 1) m
+        where (least(m.expires_at, m.published_at + v_slice.retention) <= v_slice.now) is not true
+        order by u.place;
+        get diagnostics v_count = row_count;
         v_left := v_left - v_count;
         if v_count < cardinality(v_slice.ids) then
             return query select * from penstock_data.drop_overdue(v_slice.id, p_token, v_slice.ids, v_slice.deadline, v_slice.now);
@@ -161,7 +147,7 @@ declare
     v_size     int;
     v_name     bigint;
 begin
-    return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit, '20 milliseconds');
+    return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit, true);
     get diagnostics v_count = row_count;
     p_limit := p_limit - v_count;
     if p_limit = 0 then

@@ -40,6 +40,7 @@ begin
     v_position.attend_at := v_now;
     v_position.slices_from := null;
     v_position.slice_size := null;
+    v_position.sliced_at := null;
     if v_single <> '{}' then
         select * into v_admitted from penstock_data.admit(p_queue, v_position, v_single, v_now);
         v_position := v_admitted.p_position;

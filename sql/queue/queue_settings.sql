@@ -112,7 +112,7 @@ begin
         begin
             perform from penstock_data.claims c
             where c.queue_id = p_queue_id and (p_message_id is null or p_message_id = any (c.message_ids))
-                      and (not p_slices or c.token = '') for update;
+              and (not p_slices or c.token = '') for update;
             raise sqlstate 'PS000';
         exception when sqlstate 'PS000' then
             null;

@@ -317,8 +317,8 @@ def test_a_claim_that_looked_before_the_pause_and_locked_after_it_gets_nothing(
     # The statement that takes the claim lock stops between its snapshot and the lock.
     rewrite(
         db,
-        "clock_timestamp(), null,",
-        "(select clock_timestamp() from pg_advisory_xact_lock_shared(7)), null,",
+        "                clock_timestamp(),\n",
+        "(select clock_timestamp() from pg_advisory_xact_lock_shared(7)),\n",
     )
     assert claim(claiming, size) == []
     expected = publish_many(db, 3)

@@ -11,5 +11,10 @@ begin
     if not penstock_data.has_column('penstock_data.segments', 'idle') then
         alter table penstock_data.segments add column idle boolean not null default false;
     end if;
+    -- The deadline of a claim is computed in the statement that reads the settings.
+    if penstock_data.has_column('penstock_data.locked_queue', 'deadline') then
+        alter type penstock_data.locked_queue drop attribute deadline;
+        alter type penstock_data.locked_queue rename attribute now to clock;
+    end if;
 end
 $$;

@@ -31,8 +31,7 @@ begin
             topic_id   bigint,
             retention  interval,
             direct     boolean,         -- its plain messages may be claimed straight from the log
-            now        timestamptz,
-            deadline   timestamptz,
+            clock      timestamptz,     -- clock_timestamp(), without the shift of tests
             last_id    bigint           -- queues that read by ids: the last message id before the lock was taken
         );
     end if;
