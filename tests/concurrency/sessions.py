@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -170,3 +171,24 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
         time.sleep(0.002)
+
+
+@dataclass
+class Traffic:
+    """What sessions published and committed until a moment, and what was delivered and acked."""
+
+    ends_at: float
+    published: list[int] = field(default_factory=list)
+    delivered: list[int] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def goes_on(self) -> bool:
+        return time.monotonic() < self.ends_at
+
+    @property
+    def faults(self) -> tuple[int, int, int]:
+        """Messages lost, delivered and not published, and delivered twice."""
+        published, delivered = set(self.published), set(self.delivered)
+        twice = len(self.delivered) - len(delivered)
+        return len(published - delivered), len(delivered - published), twice
