@@ -193,6 +193,12 @@ def test_without_scripts_the_same_can_be_done(
 ) -> None:
     mq, name, _ids = stocked
     page = visit("/", java_script_enabled=False)
+    # The server shows figures of a moment ago, and without scripts the page stays as it is.
+    for _ in range(60):
+        if page.locator(f"tbody a:text-is('{name}')").count():
+            break
+        page.wait_for_timeout(500)
+        page.reload()
     page.click(f"tbody a:text-is('{name}')")
     page.click("text='Pause'")
     page.wait_for_selector("main >> text=Pause this queue?")
