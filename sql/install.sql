@@ -18,6 +18,8 @@ begin;
 \ir schema/tables/flags.sql
 \ir schema/tables/positions.sql
 \ir schema/tables/claims.sql
+\ir schema/tables/claimed_ahead.sql
+\ir schema/tables/message_locks.sql
 \ir schema/tables/scheduled.sql
 \ir schema/tables/lanes.sql
 \ir schema/tables/receipts.sql
@@ -43,6 +45,7 @@ begin;
 \ir schema/migrations/0005_stream_marks.sql
 \ir schema/migrations/0006_slices.sql
 \ir schema/migrations/0007_segments_in_use.sql
+\ir schema/migrations/0008_claims_ahead.sql
 \ir schema/unknown_migrations.sql
 \ir schema/tables/indexes.sql
 \ir schema/changed_answers.sql
@@ -72,6 +75,7 @@ begin;
 \ir claim/held_claims.sql
 \ir claim/claim_with_care.sql
 \ir claim/slices.sql
+\ir claim/ahead.sql
 \ir claim/give_up.sql
 \ir queue/contents.sql
 \ir message/states.sql

@@ -81,37 +81,50 @@ language sql stable as $$
 $$;
 
 -- Direct queues: claim the next messages of the range of a window.  message_ids is null when there are none.  attempts is null
--- when none has lapsed: then range_rows yields exactly what was claimed.
+-- when none has lapsed or was passed over: then range_rows yields exactly what was claimed.
 -- Under the queue's lock.
 create or replace function penstock_data.pick_range(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
 ) returns penstock_data.pick
 language plpgsql as $$
 declare
-    v_pick penstock_data.pick;
-    v_read record;
+    v_look   int := p_limit + case when p_position.ahead then 1000 else 0 end;
+    v_pick   penstock_data.pick;
+    v_read   record;
+    v_free   record;
+    v_passed int;
 begin
-    select count(*)::int as count, array_agg(m.id) as ids, (array_agg(m.xid))[count(*)] as last_xid,
-        bool_or(m.lapsed) as lapsed
+    select count(*)::int as count, array_agg(m.id) as ids, array_agg(m.xid) as xids, bool_or(m.lapsed) as lapsed
     into v_read
     from (
         select m.xid, m.id, least(m.expires_at, m.published_at + p_queue.retention) <= p_now as lapsed
         from penstock_data.messages m
         where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged
           and penstock_data.in_range(m.xid, m.id, p_position.last_xid, p_position.last_id, p_position.window_to)
-        order by m.xid, m.id limit p_limit) m;
+        order by m.xid, m.id limit v_look) m;
     v_pick.message_ids := v_read.ids;
+    v_passed := v_read.count;
+    if v_read.count > 0 then
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.ids, p_limit, p_position.ahead);
+        v_pick.message_ids := v_free.taken;
+        v_passed := v_free.passed;
+        if v_free.taken <> v_read.ids[:cardinality(v_free.taken)] then
+            v_pick.attempts := array_fill(1, array[cardinality(v_pick.message_ids)]);
+        end if;
+    end if;
     if v_read.lapsed then
-        v_pick.message_ids := penstock_data.drop_lapsed(p_queue, v_read.ids, p_now);
+        v_pick.message_ids := penstock_data.drop_lapsed(p_queue, v_pick.message_ids, p_now);
         v_pick.attempts := array_fill(1, array[cardinality(v_pick.message_ids)]);
     end if;
     if v_pick.message_ids <> '{}' then
         insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
         values (p_queue.id, (select min(id) from unnest(v_pick.message_ids) id), p_deadline, p_now, p_token, v_pick.message_ids);
     end if;
-    if v_read.count = p_limit then
-        p_position.last_xid := v_read.last_xid;
-        p_position.last_id := v_read.ids[p_limit];
+    if v_passed = 0 and v_read.count > 0 then
+        null;       -- another transaction has locked the first
+    elsif v_passed = v_look or v_passed < v_read.count then
+        p_position.last_xid := v_read.xids[v_passed];
+        p_position.last_id := v_read.ids[v_passed];
     else
         p_position.last_xid := null;        -- the window is used up
         p_position.last_id := null;
@@ -151,11 +164,15 @@ declare
     v_pick     penstock_data.pick;
     v_dirty    boolean := false;            -- the position changed and is not written yet
     v_opened   boolean := false;            -- the window of the log was opened here
+    v_blocked  boolean := false;            -- other transactions have locked what comes next
     v_left     int := batch_size;
     v_count    int;
 begin
     if v_queue.paused_at is not null then
         return;
+    end if;
+    if v_care.needed or v_position.ahead then
+        v_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = v_queue.id), false);
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         v_position := penstock_data.guard_position(v_position);
@@ -172,6 +189,7 @@ begin
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
             array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_queue.direct),
             consumer_token, v_care.deadline, v_now, v_left);
+        v_blocked := (v_pick.position).full_scan_at < v_position.full_scan_at;      -- it met rows that are locked
         if v_pick.message_ids is not null then
             v_left := v_left - cardinality(v_pick.message_ids);
             return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_care.deadline);
@@ -210,6 +228,9 @@ begin
         else
             v_pick := penstock_data.pick_range(v_queue, v_position, consumer_token, v_care.deadline, v_now, v_left);
         end if;
+        -- The next message was claimed ahead by a transaction that is still open.
+        v_blocked := (v_pick.position).last_xid = v_position.last_xid and (v_pick.position).last_id = v_position.last_id;
+        exit when v_blocked;
         if v_pick.attempts is not null then
             return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_care.deadline);
         elsif v_pick.message_ids is not null then
@@ -233,9 +254,21 @@ begin
             return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_care.deadline);
         end if;
     end if;
+    if v_position.ahead then
+        v_position := penstock_data.with_notes(v_queue, v_position);
+        v_dirty := true;
+    end if;
     if v_dirty then
         v_position.seq := v_position.seq + 1;
         insert into penstock_data.positions values (v_position.*);
+    end if;
+    if not v_queue.direct and not v_queue.runs and v_left = batch_size then
+        v_blocked := v_blocked or penstock_data.has_unread(v_queue.id);
+    end if;
+    if v_blocked and not p_slice and v_left > 0 and current_setting('transaction_isolation') = 'read committed' then
+        return query select * from penstock_data.claim_ahead(queue_name, consumer_token, vt_seconds, v_left);
+        get diagnostics v_count = row_count;
+        v_left := v_left - v_count;
     end if;
     -- All that waits is in slices that are locked.
     if v_left = batch_size and not p_slice and v_position.slices_from is not null then

@@ -19,6 +19,7 @@ declare
     v_queue    penstock_data.locked_queue;
     v_position record;
     v_slice    record;
+    v_turn     text;
     v_waited   boolean := false;
     v_beside   boolean := false;        -- the last claim of this session came beside others
     v_share    boolean := false;        -- and this one does too
@@ -81,21 +82,27 @@ begin
             into v_queue
             from penstock_data.queues q join penstock_data.claim_locks l on l.queue_id = q.id
             where q.name = queue_name
-            for update of l skip locked;
+            for no key update of l skip locked;
             if v_queue.direct and not (v_waited and v_beside) then
                 select * into v_position from penstock_data.fast_path(
                     v_queue.id, v_queue.topic_id, consumer_token, v_queue.clock, vt_seconds);
                 if v_position.plain and v_position.alone then
                     select m.id, m.payload, m.headers, m.key, 0, 1, v_position.deadline, m.published_at, m.correlation_id, m.tenant_id,
                         m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_position.now) is not true
+                            and (l.noted_by is null or pg_visible_in_snapshot(l.noted_by, v_position.seen))
                     into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id,
                         v_xid, v_alive
-                    from penstock_data.messages m
-                    where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
-                      and m.topic_id = v_queue.topic_id and not m.flagged
-                      and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
-                      and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-                    order by m.xid, m.id limit 1;
+                    from (
+                        select m.*
+                        from penstock_data.messages m
+                        where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
+                          and m.topic_id = v_queue.topic_id and not m.flagged
+                          and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                          and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+                        order by m.xid, m.id limit 1) m
+                    -- A claim ahead may have it; or had it, and has committed since.
+                    join penstock_data.message_locks l on l.slot = penstock_data.message_slot(v_queue.id, m.id)
+                    for update of l skip locked;
                     if v_alive then
                         insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
                         values (
@@ -130,8 +137,12 @@ begin
         exit when v_queue.id is not null or v_waited;
         -- Nor is there a slice that is free.  Wait for the lock.
         v_queue.last_id := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
-        if not penstock_data.await_claim_turn(queue_name) then
+        v_turn := penstock_data.await_claim_turn(queue_name);
+        if v_turn is null then
             perform penstock_data.tell_busy(queue_name);
+            return;
+        elsif v_turn = 'ahead' then
+            return query select * from penstock_data.claim_ahead(queue_name, consumer_token, vt_seconds, 1);
             return;
         end if;
         v_waited := true;

@@ -22,6 +22,7 @@ as $$
 declare
     v_queue    penstock_data.locked_queue;
     v_position record;
+    v_turn     text;
     v_waited   boolean := false;
     v_count    int;
     v_beside   boolean := false;        -- the last claim of this session came beside others
@@ -56,7 +57,7 @@ begin
             into v_queue
             from penstock_data.queues q join penstock_data.claim_locks l on l.queue_id = q.id
             where q.name = queue_name
-            for update of l skip locked;
+            for no key update of l skip locked;
             if v_queue.direct and not (v_waited and v_beside) then
                 select * into v_position from penstock_data.fast_path(
                     v_queue.id, v_queue.topic_id, consumer_token, v_queue.clock, vt_seconds);
@@ -72,6 +73,11 @@ begin
                           and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
                           and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
                         order by m.xid, m.id limit batch_size
+                    ), locked as materialized (
+                        -- Claims ahead may have some of them; or had them, and have committed since.
+                        select l.noted_by is null or pg_visible_in_snapshot(l.noted_by, v_position.seen) as free
+                        from batch b join penstock_data.message_locks l on l.slot = penstock_data.message_slot(v_queue.id, b.id)
+                        for update of l skip locked
                     ), total as materialized (
                         select t.first_id, t.ids, case when t.count = batch_size then t.xids[t.count] end as last_xid,
                             case when t.count = batch_size then t.ids[t.count] end as last_id
@@ -79,6 +85,7 @@ begin
                             select count(*) as count, min(b.id) as first_id, array_agg(b.id) as ids, array_agg(b.xid) as xids, bool_or(b.lapsed) as lapsed
                             from batch b) t
                         where t.count > 0 and t.lapsed is not true and (v_position.current or t.count = batch_size)
+                          and t.count = (select count(*) from locked k where k.free)
                     ), claim as (
                         insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
                         select v_queue.id, t.first_id, v_position.deadline, v_position.now, consumer_token, t.ids from total t
@@ -116,8 +123,12 @@ begin
         exit when v_queue.id is not null or v_waited;
         -- Nor is there a slice that is free.  Wait for the lock.
         v_queue.last_id := case when pg_current_xact_id_if_assigned() is null then penstock_data.last_message_id() end;
-        if not penstock_data.await_claim_turn(queue_name) then
+        v_turn := penstock_data.await_claim_turn(queue_name);
+        if v_turn is null then
             perform penstock_data.tell_busy(queue_name);
+            return;
+        elsif v_turn = 'ahead' then
+            return query select * from penstock_data.claim_ahead(queue_name, consumer_token, vt_seconds, batch_size);
             return;
         end if;
         v_waited := true;

@@ -10,13 +10,14 @@
 -- current: the window holds all that can be claimed here; a batch that it does not fill uses it up.
 -- first_segment, last_segment: the segments that hold all messages of the window.  Read in the same snapshot as the end of the
 -- window: what a snapshot sees was written to segments that its settings name.
+-- seen: the snapshot in which all this holds.
 -- p_clock: clock_timestamp(), which may not stand in here.
 create or replace function penstock_data.fast_path(
     p_queue_id bigint, p_topic_id bigint, p_token text, p_clock timestamptz, p_seconds int
 ) returns table (
     now timestamptz, deadline timestamptz, first_segment int, last_segment int,
     seq bigint, flagged_from pg_snapshot, full_scan_at timestamptz, attend_at timestamptz, current boolean,
-    window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean, alone boolean
+    window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean, alone boolean, seen pg_snapshot
 )
 language sql stable as $$
     select
@@ -29,6 +30,7 @@ language sql stable as $$
         coalesce(p.last_id, 0),
         -- A queue that was made fair after the calling statement had looked at it has a turn.
         p.attend_at > p_clock + s.clock_shift and p.turn is null and p.levels is null and p.level_floors is null and p.flagged_to is null
+        and p.ahead is null
         and case when p.last_xid is null then g.gapless else p.last_xid >= pg_snapshot_xmax(p.window_from) end
         and not exists (
             select from penstock_data.flags f where f.topic_id = p_topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
@@ -41,7 +43,7 @@ language sql stable as $$
             order by d.xid limit 1) is null
         and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
             else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end,
-        p.slices_from is null
+        p.slices_from is null, pg_current_snapshot()
     from penstock_data.positions p
     cross join lateral (select pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to) as gapless) g
     cross join penstock_data.settings s

@@ -52,6 +52,7 @@ begin
         moving := moving or pg_snapshot_xmin(p_position.flagged_from) < pg_snapshot_xmax(p_position.flagged_from)
             or pg_snapshot_xmin(p_snapshot) = pg_snapshot_xmax(p_snapshot);
     end if;
+    v_places := penstock_data.lock_places(v_places);
     if v_places <> '{}' then
         update penstock_data.scheduled s
         set xid = null, visible_at = (

@@ -221,7 +221,10 @@ create or replace function penstock_data.pick_late(
 ) returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
+    v_look   int := p_limit + case when p_position.ahead then 1000 else 0 end;
     v_pick   penstock_data.pick;
+    v_free   record;
+    v_passed int;
     v_ids    bigint[];
     v_xids   xid8[];
     v_lapsed boolean;
@@ -236,23 +239,28 @@ begin
             from penstock_data.messages m
             where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid <= late.xid
               and (m.xid, m.id) > (late.xid, case when late.xid = p_position.last_xid then p_position.last_id else 0 end)
-            order by m.xid, m.id limit p_limit) m
+            order by m.xid, m.id limit v_look) m
         where late.xid >= p_position.last_xid
-        limit p_limit
+        limit v_look
     ) m;
+    v_passed := cardinality(v_ids);
     if v_ids is not null then
-        v_pick.message_ids := v_ids;
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_ids, p_limit, p_position.ahead);
+        v_pick.message_ids := v_free.taken;
+        v_passed := v_free.passed;
         if v_lapsed then
-            v_pick.message_ids := penstock_data.drop_lapsed(p_queue, v_ids, p_now);
+            v_pick.message_ids := penstock_data.drop_lapsed(p_queue, v_pick.message_ids, p_now);
         end if;
         v_pick.attempts := array_fill(1, array[cardinality(v_pick.message_ids)]);
         if v_pick.message_ids <> '{}' then
             perform penstock_data.claim_messages(p_queue.id, v_pick.message_ids, p_token, p_deadline, p_now);
         end if;
     end if;
-    if cardinality(v_ids) = p_limit then
-        p_position.last_xid := v_xids[p_limit];
-        p_position.last_id := v_ids[p_limit];
+    if v_passed = 0 then
+        null;       -- another transaction has locked the first
+    elsif v_passed = v_look or v_passed < cardinality(v_ids) then
+        p_position.last_xid := v_xids[v_passed];
+        p_position.last_id := v_ids[v_passed];
     else
         p_position.last_xid := pg_snapshot_xmax(p_position.window_from);
         p_position.last_id := 0;

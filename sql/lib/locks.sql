@@ -1,11 +1,13 @@
 -- The claim lock of a queue: claims that move its position take turns, and calls that change what claims rely on take it too.
--- It is a row lock on penstock_data.claim_locks, held until the transaction ends.
+-- It is a row lock on penstock_data.claim_locks, held until the transaction ends.  Claims take it FOR NO KEY UPDATE, so that
+-- others can claim ahead of the position meanwhile, FOR KEY SHARE (claim/ahead.sql).  The other calls take it alone, FOR UPDATE.
 
--- Take the claim lock.  p_wait false: do not wait.  Returns false when another transaction holds it, and when there is
--- no such queue.
+-- Take the claim lock, alone or as claims do.  p_wait false: do not wait.  Returns false when another transaction holds it, and when
+-- there is no such queue.
 -- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  restore_claim_locks() adds the
 -- missing row while it holds that lock, so after a wait we look once more whether the row has come.
-create or replace function penstock_data.take_claim_lock(p_queue_name text, p_wait boolean) returns boolean
+create or replace function penstock_data.take_claim_lock(p_queue_name text, p_wait boolean, p_alone boolean default true)
+returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
     v_id     bigint := (select q.id from penstock_data.queues q where q.name = p_queue_name);
@@ -24,24 +26,34 @@ begin
     end if;
     if not v_exists then
         return true;
-    elsif p_wait then
+    elsif p_wait and p_alone then
         perform from penstock_data.claim_locks l where l.queue_id = v_id for update;
-    else
+    elsif p_alone then
         perform from penstock_data.claim_locks l where l.queue_id = v_id for update skip locked;
+    elsif p_wait then
+        perform from penstock_data.claim_locks l where l.queue_id = v_id for no key update;
+    else
+        perform from penstock_data.claim_locks l where l.queue_id = v_id for no key update skip locked;
     end if;
     return found;
 end
 $$;
 
--- Take the claim lock of a queue, however long that takes.
+-- Take the claim lock of a queue alone, however long that takes.  PostgreSQL lets more claims ahead in while this waits,
+-- so a gate keeps new ones out.  It is not waited for: whoever holds it keeps them out as well.
 create or replace function penstock_data.lock_queue(p_queue_name text) returns void
 language plpgsql as $$
 begin
-    perform penstock_data.take_claim_lock(p_queue_name, true);
+    if not penstock_data.take_claim_lock(p_queue_name, false) then
+        perform from penstock_data.message_locks l
+        where l.slot = (select penstock_data.gate_slot(q.id) from penstock_data.queues q where q.name = p_queue_name)
+        for update skip locked;
+        perform penstock_data.take_claim_lock(p_queue_name, true);
+    end if;
 end
 $$;
 
--- Take the claim lock of a queue without waiting.  False: another transaction holds it.
+-- Take the claim lock of a queue alone, without waiting.  False: another transaction holds it.
 create or replace function penstock_data.try_lock_queue(p_queue_name text) returns boolean
 language plpgsql as $$
 begin
@@ -49,17 +61,16 @@ begin
 end
 $$;
 
--- Take the claim lock for a claim: wait for settings.lock_wait at most.  False: another transaction held it longer.
-create or replace function penstock_data.await_queue_lock(p_queue_name text) returns boolean
+-- Take the claim lock for a claim, and wait for p_wait at most.  False: another transaction held it longer.
+create or replace function penstock_data.await_queue_lock(p_queue_name text, p_wait interval, p_alone boolean) returns boolean
 language plpgsql as $$
 declare
     v_before text := current_setting('lock_timeout');
     v_held   boolean;
 begin
-    perform set_config('lock_timeout', greatest(1, extract(epoch from s.lock_wait) * 1000)::int::text, true)
-    from penstock_data.settings s;
+    perform set_config('lock_timeout', greatest(1, extract(epoch from p_wait) * 1000)::int::text, true);
     begin
-        v_held := penstock_data.take_claim_lock(p_queue_name, true);
+        v_held := penstock_data.take_claim_lock(p_queue_name, true, p_alone);
     exception when lock_not_available then
         v_held := false;
     end;
@@ -68,21 +79,74 @@ begin
 end
 $$;
 
--- The claim lock of a queue, for a claim that did not get it at once.  False: claim nothing.
-create or replace function penstock_data.await_claim_turn(p_queue_name text) returns boolean
+-- The claim lock of a queue, for a claim that did not get it at once.  'locked'; 'ahead': claim ahead of the position; null:
+-- claim nothing.
+create or replace function penstock_data.await_claim_turn(p_queue_name text) returns text
+language plpgsql as $$
+declare
+    c_moment constant interval := '100 milliseconds';   -- most claims commit within it
+    v_wait   interval := (select s.lock_wait from penstock_data.settings s);
+    v_seen   text;
+    v_held   boolean;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- With an old snapshot it doesn't see what is claimed ahead meanwhile.
+        return case when penstock_data.await_lone_turn(p_queue_name) then 'locked' end;
+    end if;
+    perform penstock_data.check_primary();
+    v_held := penstock_data.take_claim_lock(p_queue_name, false, false);
+    if not v_held then
+        -- A session that has waited for this claim before does not wait for it again.
+        v_seen := (
+            select format('%s %s', p.queue_id, p.seq) from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
+            where q.name = p_queue_name);
+        if v_seen is distinct from current_setting('penstock.ahead', true) then
+            v_held := penstock_data.await_queue_lock(p_queue_name, least(v_wait, c_moment), false);
+        end if;
+    end if;
+    if not v_held and penstock_data.may_claim_ahead(p_queue_name) then
+        perform set_config('penstock.ahead', v_seen, false);
+        return 'ahead';
+    end if;
+    if v_held or penstock_data.await_queue_lock(p_queue_name, v_wait, false) then
+        return 'locked';
+    end if;
+    perform penstock_data.check_exists(p_queue_name);
+    return null;
+end
+$$;
+
+-- The claim lock alone, for a claim that has to see all that the queue has.  False: another transaction held it for lock_wait.
+create or replace function penstock_data.await_lone_turn(p_queue_name text) returns boolean
+language plpgsql as $$
+begin
+    perform penstock_data.check_primary();
+    if penstock_data.try_lock_queue(p_queue_name)
+       or penstock_data.await_queue_lock(p_queue_name, (select s.lock_wait from penstock_data.settings s), true) then
+        return true;
+    end if;
+    perform penstock_data.check_exists(p_queue_name);
+    return false;
+end
+$$;
+
+-- Refuse a claim on a standby.
+create or replace function penstock_data.check_primary() returns void
 language plpgsql as $$
 begin
     if pg_is_in_recovery() then
         perform penstock_data.fail('PS011', 'messages cannot be claimed on a standby');
     end if;
-    if penstock_data.try_lock_queue(p_queue_name) or penstock_data.await_queue_lock(p_queue_name) then
-        return true;
-    end if;
-    -- No such queue, or it was deleted while we waited.
+end
+$$;
+
+-- Raise the error of a queue that does not exist, or was deleted while a claim waited for it.
+create or replace function penstock_data.check_exists(p_queue_name text) returns void
+language plpgsql as $$
+begin
     if not exists (select from penstock_data.queues q where q.name = p_queue_name) then
         perform penstock_data.check_queue(p_queue_name);
     end if;
-    return false;
 end
 $$;
 

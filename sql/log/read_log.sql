@@ -59,14 +59,13 @@ begin
 end
 $$;
 
--- Queues that are not direct: the next messages of the window, in the order of their ids (a producer may get its xid
+-- Queues that are not direct: the next p_limit messages of the window, in the order of their ids (a producer may get its xid
 -- early and insert late, so xid order could turn round what producers had put in order).  fifo queues read flagged
 -- messages here too, to keep the order of each key.  Under the queue's lock.
-create or replace function penstock_data.read_by_id(p_queue penstock_data.queues, p_position penstock_data.positions)
+create or replace function penstock_data.read_by_id(p_queue penstock_data.queues, p_position penstock_data.positions, p_limit int)
 returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    c_chunk constant int := 1000;
     v_late  xid8[] := penstock_data.late_xids(p_position.window_from, p_position.window_to);
     v_open  xid8[] := penstock_data.open_xids(p_position.window_to);
     v_pick  penstock_data.pick;
@@ -79,7 +78,7 @@ begin
                 select m.id from penstock_data.messages m
                 where m.segment > 0 and m.topic_id = p_queue.topic_id and m.xid <= late.xid and (m.xid, m.id) > (late.xid, p_position.last_id)
                   and (p_queue.ordering = 'fifo' or not m.flagged)
-                order by m.xid, m.id limit c_chunk) m)
+                order by m.xid, m.id limit p_limit) m)
             union all
             (select m.id from penstock_data.messages m
             where m.segment > 0 and m.topic_id = p_queue.topic_id
@@ -87,10 +86,10 @@ begin
               and m.xid >= pg_snapshot_xmax(p_position.window_from) and m.xid < pg_snapshot_xmax(p_position.window_to)
               and m.xid <> all (v_open)
               and (p_queue.ordering = 'fifo' or not m.flagged)
-            order by m.id limit c_chunk)
+            order by m.id limit p_limit)
         ) m
-        order by m.id limit c_chunk);
-    p_position.last_id := case when cardinality(v_pick.message_ids) = c_chunk then v_pick.message_ids[c_chunk] end;
+        order by m.id limit p_limit);
+    p_position.last_id := case when cardinality(v_pick.message_ids) = p_limit then v_pick.message_ids[p_limit] end;
     v_pick.position := p_position;
     return v_pick;
 end

@@ -123,7 +123,7 @@ begin
     then
         return true;
     end if;
-    select * into v_position from penstock_data.position_of(p_queue.id);
+    v_position := penstock_data.seen_position(p_queue.id);
     return penstock_data.head_is_over(p_queue, v_position, p_now);
 end
 $$;

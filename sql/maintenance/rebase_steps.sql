@@ -14,8 +14,11 @@ begin
     select * into v_position from penstock_data.position_of(p_queue.id);
     if p_queue.ordering = 'fifo' then
         v_position := penstock_data.apply_receipts(v_position, '9223372036854775806:9223372036854775806:', v_now);
+        v_position.receipts_from := '9223372036854775806:9223372036854775806:';
+        perform penstock_data.enter_noted(p_queue.id, v_position, v_now);
         v_position.receipts_from := p_after;
     end if;
+    delete from penstock_data.claimed_ahead a where a.queue_id = p_queue.id;
     select coalesce(max(m.id), 0) into v_cut
     from penstock_data.messages m
     where m.segment > 0 and m.topic_id = p_queue.topic_id

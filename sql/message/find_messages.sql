@@ -42,7 +42,7 @@ begin
     end if;
     v_after := coalesce(nullif(substr(after, 2), ''), '0')::bigint;
     select * into v_queue from penstock_data.queues q where q.id = v_queue_id;
-    select * into v_position from penstock_data.position_of(v_queue_id);
+    v_position := penstock_data.seen_position(v_queue_id);
 
     -- Those with a place of their own come first: they are retries, priorities, or heads of their lanes.
     if state not in ('claimed', 'dead') and v_source in ('', 's') then

@@ -15,8 +15,8 @@ declare
     v_taken record;
 begin
     perform penstock_data.check_move(move_messages.queue_name, move_messages.topic_name, most);
-    -- First, so that the claim below has its turn, and no rows mean that none is left, unless slices are locked.
-    if not penstock_data.await_claim_turn(move_messages.queue_name) then
+    -- First and alone, so that the claim below has its turn, and no rows mean that none is left, unless slices are locked.
+    if not penstock_data.await_lone_turn(move_messages.queue_name) then
         perform penstock_data.fail('PS018', format('queue %L is busy: another claim holds it', move_messages.queue_name));
     end if;
     select

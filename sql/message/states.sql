@@ -116,7 +116,7 @@ declare
     v_position penstock_data.positions;
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
-    select * into v_position from penstock_data.position_of(p_queue_id);
+    v_position := penstock_data.seen_position(p_queue_id);
     return query
     with holders as materialized (
         select h.* from penstock_data.lane_holders(v_queue, v_position, p_now, null, p_limit) h where v_queue.ordering = 'fifo'
@@ -232,7 +232,7 @@ declare
     v_position penstock_data.positions;
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
-    select * into v_position from penstock_data.position_of(p_queue_id);
+    v_position := penstock_data.seen_position(p_queue_id);
     return query
     with pending as materialized (
         select m.id as message_id, 0 as attempt, m.deliver_after > v_now is not true as due, greatest(m.published_at, m.deliver_after) as due_at,

@@ -78,11 +78,12 @@ begin
 end
 $$;
 
--- Append a position.
+-- Append a position.  Not for claims: it looks for messages that were claimed ahead.
 create or replace function penstock_data.append_position(p_position penstock_data.positions) returns penstock_data.positions
 language plpgsql as $$
 begin
     p_position.seq := p_position.seq + 1;
+    p_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = p_position.queue_id), false);
     insert into penstock_data.positions select p_position.*;
     return p_position;
 end
@@ -92,6 +93,18 @@ $$;
 create or replace function penstock_data.position_of(p_queue_id bigint) returns setof penstock_data.positions
 language sql stable rows 1 as $$
     select * from penstock_data.positions p where p.queue_id = p_queue_id order by p.seq desc limit 1
+$$;
+
+-- The same for those who ask what a queue has not read: a message may have been claimed ahead since the position was written.
+create or replace function penstock_data.seen_position(p_queue_id bigint) returns penstock_data.positions
+language plpgsql stable as $$
+declare
+    v_position penstock_data.positions;
+begin
+    select * into v_position from penstock_data.position_of(p_queue_id);
+    v_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = p_queue_id), false);
+    return v_position;
+end
 $$;
 
 -- How many scheduled messages are due that go ahead of plain ones, counted up to p_limit.

@@ -36,6 +36,7 @@ begin
     end if;
     v_position.turn := 0;
     update penstock_data.queues q set ordering = 'fair' where q.id = v_queue.id returning q.* into v_queue;
+    v_rest := array(select id from unnest(v_rest) id where id not in (select unnest(penstock_data.noted_ahead(v_queue.id, v_rest))) order by id);
     if v_rest <> '{}' then
         select * into v_admitted from penstock_data.admit(v_queue, v_position, v_rest, v_now);
         v_position := v_admitted.p_position;

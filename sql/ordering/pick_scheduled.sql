@@ -14,6 +14,7 @@ declare
     v_left   int := p_limit;
     v_look   int := p_limit;        -- how many are looked at: more and more, while what is found lapses
     v_found  record;
+    v_free   tid[];                 -- rows that no claim ahead has locked
     v_over   boolean[];
     v_taken  int;                   -- how many of the found ones are dealt with
     v_full   boolean;               -- there may be more
@@ -38,6 +39,32 @@ begin
         into v_found
         from due d;
 
+        if v_found.count > 0 then
+            v_free := penstock_data.lock_places(v_found.places);
+            if cardinality(v_free) < v_found.count then
+                -- Claims ahead have locked the others.  They are due again if those roll back, so look below the floors soon; a
+                -- fair queue does not pass them, because its turns don't come back.
+                if not v_fair and v_found.count = v_look and cardinality(v_free) < v_left and v_look < 10000 then
+                    v_look := least(2 * v_look + 100, 10000);
+                    continue;
+                end if;
+                p_position.full_scan_at := least(p_position.full_scan_at, p_now + interval '100 milliseconds');
+                select
+                    count(*)::int as count, array_agg(u.place) as places, array_agg(u.id) as ids, array_agg(u.attempt) as attempts,
+                    array_agg(u.lane) as lanes, v_found.histories as histories, array_agg(u.priority) as priorities,
+                    array_agg(u.visible_at) as visible_at, array_agg(u.rank) as ranks
+                into v_found
+                from (
+                    select u.*
+                    from unnest(v_found.places, v_found.ids, v_found.attempts, v_found.lanes, v_found.priorities, v_found.visible_at, v_found.ranks)
+                        with ordinality as u(place, id, attempt, lane, priority, visible_at, rank, nth)
+                    where u.place = any (v_free)
+                      and (not v_fair or u.nth <= (
+                          select count(*) from unnest(v_found.places) with ordinality as f(place, nth)
+                          where f.nth <= u.nth and f.place = any (v_free)))
+                    order by u.nth) u;
+            end if;
+        end if;
         v_taken := v_found.count;
         if v_found.count > 0 then
             perform penstock_data.check_not_moved(p_queue.topic_id, v_found.ids);
@@ -206,7 +233,7 @@ begin
         set xid = null, rank = (
             select penstock_data.turn_for(level.turn, level.turn_id, s.message_id)
             from penstock_data.level_places(p_position) level where level.priority = s.priority)
-        where s.ctid = any (v_due.places);
+        where s.ctid = any (penstock_data.lock_places(v_due.places));
     end if;
     return penstock_data.with_floors(p_position, coalesce(p_position.levels, '{0}'), p_now,
         v_due.count = c_most, v_due.last_priority, v_due.last_visible_at, v_due.last_id);

@@ -19,6 +19,7 @@ begin
             if p_queue.runs then
                 return penstock_data.enter_runs(p_queue.id, p_entries, p_now);
             end if;
+            perform penstock_data.enter_noted(p_queue.id, p_position, p_now);
             return penstock_data.enter_lanes(p_queue.id, p_entries, p_now);
         when 'fair' then
             return penstock_data.take_turns(p_position, p_entries, p_now);
@@ -75,34 +76,57 @@ $$;
 
 -- Queues that are not direct: bring the log into the schedule until p_wanted messages can be claimed or the log is used
 -- up.  p_last_id as in bound_window.  Under the queue's lock.
+-- What is read here is locked until the transaction ends.  So little is read at first, and twice as much each time while claims
+-- follow each other; a fair queue has to see what lies behind the busy keys.
 create or replace function penstock_data.schedule_log(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_wanted int, p_last_id bigint
 ) returns penstock_data.positions
 language plpgsql as $$
 declare
-    c_rounds   constant int := 50;      -- so that one claim moves 50,000 messages at most
+    c_most     constant int := 1000;    -- messages read at a time …
+    c_rounds   constant int := 60;      -- … and how often
+    v_size     int := case when p_queue.ordering = 'fair' or p_queue.runs then c_most
+        when p_now - p_position.floor < interval '1 second' then p_position.read_size else 0 end;
     v_opened   boolean := false;
+    v_window   penstock_data.positions;
     v_read     penstock_data.pick;
+    v_free     record;
     v_admitted record;
     v_ready    int := 0;
 begin
     for v_round in 1 .. c_rounds loop
+        v_size := least(greatest(2 * coalesce(v_size, 0), p_wanted), c_most);
+        v_window := p_position;
         if p_position.last_id is null then
             exit when v_opened;
+            v_window := penstock_data.next_window(p_position);
+        end if;
+        v_read := penstock_data.read_by_id(p_queue, v_window, v_size);
+        if v_read.message_ids = '{}' then
+            exit when p_position.last_id is null;       -- nothing new: the position stays as it was
+            p_position := v_read.position;
+            continue;
+        end if;
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.message_ids, v_size, p_position.ahead);
+        exit when v_free.passed = 0;                    -- claimed ahead by a transaction that is still open
+        if p_position.last_id is null then
             v_opened := true;
-            v_read := penstock_data.read_by_id(p_queue, penstock_data.next_window(p_position));
-            exit when v_read.message_ids = '{}';    -- nothing new: the position stays as it was
             v_read.position := penstock_data.keep_window(v_read.position, p_last_id);
-        else
-            v_read := penstock_data.read_by_id(p_queue, p_position);
         end if;
         p_position := v_read.position;
-        if v_read.message_ids <> '{}' then
-            select * into v_admitted from penstock_data.admit(p_queue, p_position, v_read.message_ids, p_now);
+        p_position.read_size := v_size;
+        if v_free.passed < cardinality(v_read.message_ids) then
+            p_position.last_id := v_read.message_ids[v_free.passed];
+        end if;
+        if cardinality(v_free.taken) < v_free.passed then
+            perform penstock_data.forget_notes(p_queue, p_position, v_read.message_ids[:v_free.passed], p_now);
+        end if;
+        if v_free.taken <> '{}' then
+            select * into v_admitted from penstock_data.admit(p_queue, p_position, v_free.taken, p_now);
             p_position := v_admitted.p_position;
             v_ready := v_ready + v_admitted.ready;
         end if;
-        exit when v_ready >= p_wanted;
+        exit when v_ready >= p_wanted or v_free.passed < cardinality(v_read.message_ids);
     end loop;
     return p_position;
 end
@@ -131,7 +155,7 @@ begin
             p_position.flagged_from := p_snapshot;
         end if;
     else
-        v_read := penstock_data.read_flagged(p_queue.topic_id, p_position, p_snapshot, v_lifted.moving);
+        v_read := penstock_data.read_flagged(p_queue.topic_id, p_position, p_snapshot, v_lifted.moving or p_position.ahead is not null);
         p_position := v_read.position;
         if v_read.message_ids is not null then
             select * into v_admitted from penstock_data.admit(p_queue, p_position, v_read.message_ids, p_now);

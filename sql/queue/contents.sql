@@ -14,7 +14,16 @@ begin
 end
 $$;
 
--- Has a queue still to read this message of its topic?
+-- Is a message of the log noted as claimed ahead of the position?
+create or replace function penstock_data.is_noted_ahead(p_queue_id bigint, p_xid xid8, p_id bigint) returns boolean
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+begin
+    return exists (
+        select from penstock_data.claimed_ahead a where a.queue_id = p_queue_id and a.xid = p_xid and a.message_id = p_id);
+end
+$$;
+
+-- Has a queue still to read this message of its topic?  p_position as seen_position() yields it.
 create or replace function penstock_data.is_unread(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_message penstock_data.messages
 ) returns boolean
@@ -32,6 +41,7 @@ language sql stable as $$
         end
         and penstock_data.matches(p_queue.filter, p_message.headers, p_message.payload)
         and (p_queue.starts_at is null or p_message.published_at >= p_queue.starts_at)
+        and (p_position.ahead is null or not penstock_data.is_noted_ahead(p_queue.id, p_message.xid, p_message.id))
 $$;
 
 -- What a queue has not read yet, for counting and looking; claims use narrower statements of their own.
@@ -42,7 +52,7 @@ declare
     v_position penstock_data.positions;
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
-    select * into v_position from penstock_data.position_of(p_queue_id);
+    v_position := penstock_data.seen_position(p_queue_id);
     return query
     select m.* from penstock_data.messages m
     where m.segment > 0 and m.topic_id = v_queue.topic_id
@@ -79,7 +89,7 @@ begin
             select * from penstock_data.messages m where m.segment > 0 and m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m;
         return;
     end if;
-    select * into v_position from penstock_data.position_of(p_queue_id);
+    v_position := penstock_data.seen_position(p_queue_id);
     return query
     select m.* from penstock_data.messages m
     where m.segment > 0 and m.topic_id = v_queue.topic_id and m.id > p_after

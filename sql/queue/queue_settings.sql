@@ -126,6 +126,7 @@ create or replace function penstock_data.clear_queue(p_queue_id bigint) returns 
 language plpgsql as $$
 begin
     delete from penstock_data.claims c where c.queue_id = p_queue_id;
+    delete from penstock_data.claimed_ahead a where a.queue_id = p_queue_id;
     delete from penstock_data.scheduled s where s.queue_id = p_queue_id;
     delete from penstock_data.backlog b where b.queue_id = p_queue_id;
     delete from penstock_data.lanes l where l.queue_id = p_queue_id;

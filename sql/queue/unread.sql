@@ -25,7 +25,7 @@ declare
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
     v_fifo := v_queue.ordering = 'fifo';
-    select * into v_position from penstock_data.position_of(p_queue_id);
+    v_position := penstock_data.seen_position(p_queue_id);
     if v_position.queue_id is null then
         return;
     end if;

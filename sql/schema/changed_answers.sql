@@ -17,6 +17,7 @@ begin
             ('penstock.inspect_message(text, bigint, int)', 'blocked_by'),
             ('penstock_data.count_queue(bigint)', 'waiting'),
             ('penstock_data.unread_some(bigint, bigint, int)', 'place'),
+            ('penstock_data.fast_path(bigint, bigint, text, timestamptz, int)', 'seen'),
             ('penstock_data.empty_messages(penstock_data.segments, timestamptz)', 'more')) as f(signature, column_name)
         join pg_proc p on p.oid = to_regprocedure(f.signature) and not f.column_name = any (coalesce(p.proargnames, '{}'))
         union all
@@ -25,6 +26,10 @@ begin
             ('penstock_data.claim_with_care(text, text, int, int, bigint)'),
             ('penstock_data.claimed_rows(bigint, bigint[], int[], timestamptz)')) as f(signature)
         join pg_proc p on p.oid = to_regprocedure(f.signature) and p.prorettype <> 'penstock_data.claimed_message'::regtype
+        union all
+        select p.oid::regprocedure
+        from pg_proc p
+        where p.oid = to_regprocedure('penstock_data.await_claim_turn(text)') and p.prorettype <> 'text'::regtype
     loop
         execute format('drop function %s', v_function);
     end loop;

@@ -37,7 +37,7 @@ begin
         update pgqs_data.move_tasks t set status = 'FAILED', failure_reason = 'AWS.SimpleQueueService.NonExistentQueue' where t.id = p_task.id;
         return 0;
     elsif exists (select from penstock_data.queues q where q.id = v_source.id and q.paused_at is not null)
-          or not penstock_data.await_claim_turn(v_source.engine_name) then
+          or not penstock_data.await_lone_turn(v_source.engine_name) then
         return 0;
     end if;
     while v_moved < v_allowed loop

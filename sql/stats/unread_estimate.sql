@@ -20,7 +20,7 @@ declare
     v_width    bigint;      -- … and how many of them a sample looks at
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_queue_id;
-    select * into v_position from penstock_data.position_of(p_queue_id);
+    v_position := penstock_data.seen_position(p_queue_id);
     v_by_flag := v_queue.ordering <> 'fifo';
     v_low := case when v_position.last_xid is not null then v_position.last_xid
         when v_position.last_id is not null then pg_snapshot_xmin(v_position.window_from) else pg_snapshot_xmax(v_position.window_to) end;

@@ -34,5 +34,7 @@ create table if not exists penstock_data.positions (
     slices_from   bigint,
     slice_size    int,                  -- how many messages were taken for the last one …
     sliced_at     timestamptz,          -- … and when
+    ahead         boolean,              -- claimed_ahead may have notes of the queue; null: it has none
+    read_size     int,                  -- other queues: how many messages of the log were read at a time
     primary key (queue_id, seq)
 );

@@ -1,0 +1,378 @@
+-- Claims ahead of the position: what a claim takes while another transaction has the claim lock for long.
+-- The position of a claim can't be seen before it commits.  So each claim locks the messages that it takes from the log, one by
+-- one (message_locks).  A claim ahead takes messages that the position has not passed and no other transaction has locked, and
+-- notes them in claimed_ahead.  The claim that moves the position passes over what is noted, and stops before what is locked.
+-- What else a claim ahead takes has rows of its own to lock: due messages of the schedule, and claims past their deadline.
+
+-- The row of message_locks that stands for a message of a queue.  Messages next to each other have rows of their own.
+create or replace function penstock_data.message_slot(p_queue_id bigint, p_message_id bigint) returns int
+language sql immutable as $$
+    select (p_message_id + p_queue_id % 4099 * 4096 & 16383)::int
+$$;
+
+-- The row that stands for the gate of a queue (lock_queue).
+create or replace function penstock_data.gate_slot(p_queue_id bigint) returns int
+language sql immutable as $$
+    select (-1 - (p_queue_id & 1023))::int
+$$;
+
+-- Is the gate of a queue closed?  The lock that tells is let go at once, or it would keep the gate from being closed.
+create or replace function penstock_data.gate_is_closed(p_queue_id bigint) returns boolean
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+begin
+    perform from penstock_data.message_locks l where l.slot = penstock_data.gate_slot(p_queue_id) for key share nowait;
+    raise sqlstate 'PS000';
+exception
+    when sqlstate 'PS000' then
+        return false;
+    when lock_not_available then
+        return true;
+end
+$$;
+
+-- May a claim go ahead of the position?  Not while the claim lock is held alone, nor while a call waits for it alone.
+-- Locks: the claim lock, as those do that go ahead, until the transaction ends.
+create or replace function penstock_data.may_claim_ahead(p_queue_name text) returns boolean
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    v_id bigint := (select q.id from penstock_data.queues q where q.name = p_queue_name and not q.runs);
+begin
+    if v_id is null or penstock_data.gate_is_closed(v_id) then
+        return false;
+    end if;
+    perform from penstock_data.claim_locks l where l.queue_id = v_id for key share skip locked;
+    return found;
+end
+$$;
+
+-- Lock messages of a queue, p_limit at most, without waiting.  Yields those that it has locked, in their order.
+create or replace function penstock_data.lock_messages(p_queue_id bigint, p_ids bigint[], p_limit int) returns bigint[]
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+begin
+    return array(
+        select u.id
+        from (select u.id, u.place from unnest(p_ids) with ordinality as u(id, place) order by u.place) u
+        join penstock_data.message_locks l on l.slot = penstock_data.message_slot(p_queue_id, u.id)
+        order by u.place limit p_limit
+        for update of l skip locked);
+end
+$$;
+
+-- Of messages that the position comes to, the first p_limit that a claim may take, locked; passed: how many the position may
+-- pass, the noted ones among them.  It stops before the first one that another transaction has locked.
+-- p_noted: some may be noted.
+create or replace function penstock_data.pass_ahead(
+    p_queue_id bigint, p_ids bigint[], p_limit int, p_noted boolean, out taken bigint[], out passed int
+)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_noted  bigint[] := case when p_noted then penstock_data.noted_ahead(p_queue_id, p_ids) else '{}' end;
+    v_locked bigint[];
+begin
+    taken := array(
+        select u.id from unnest(p_ids) with ordinality as u(id, place)
+        where u.id not in (select unnest(v_noted)) order by u.place limit p_limit);
+    v_locked := penstock_data.lock_messages(p_queue_id, taken, p_limit);
+    -- Noted and committed before we had the lock.
+    v_noted := v_noted || penstock_data.noted_ahead(p_queue_id, taken);
+    if v_noted = '{}' and v_locked = p_ids then
+        passed := cardinality(p_ids);
+        return;
+    end if;
+    select coalesce(min(u.place) - 1, cardinality(p_ids)) into passed
+    from unnest(p_ids) with ordinality as u(id, place)
+    where u.id not in (select unnest(v_noted)) and u.id not in (select unnest(v_locked));
+    taken := array(
+        select u.id from unnest(p_ids[:passed]) with ordinality as u(id, place)
+        where u.id not in (select unnest(v_noted)) order by u.place);
+end
+$$;
+
+-- Those of some messages that are noted as claimed ahead.
+create or replace function penstock_data.noted_ahead(p_queue_id bigint, p_ids bigint[]) returns bigint[]
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    return array(
+        select a.message_id from penstock_data.claimed_ahead a
+        where a.queue_id = p_queue_id and a.message_id in (select unnest(p_ids)));
+end
+$$;
+
+-- Messages have entered a queue that is not direct: forget those notes.
+create or replace function penstock_data.forget_notes(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_ids bigint[], p_now timestamptz
+) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    if p_queue.ordering = 'fifo' then
+        perform penstock_data.enter_noted(p_queue.id, p_position, p_now);
+    end if;
+    delete from penstock_data.claimed_ahead a where a.queue_id = p_queue.id and a.message_id in (select unnest(p_ids));
+end
+$$;
+
+-- fifo: the lanes of messages that were claimed ahead are busy, until claims have learnt from a receipt that they are finished.
+-- Asked before anything enters a lane.  Under the queue's lock.
+create or replace function penstock_data.enter_noted(p_queue_id bigint, p_position penstock_data.positions, p_now timestamptz)
+returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_lanes text[];
+begin
+    if not exists (select from penstock_data.claimed_ahead a where a.queue_id = p_queue_id and not a.entered) then
+        return;
+    end if;
+    v_lanes := array(
+        select a.lane
+        from penstock_data.claimed_ahead a
+        where a.queue_id = p_queue_id and not a.entered and (
+            exists (select from penstock_data.claims c where c.queue_id = p_queue_id and c.message_ids @> array[a.message_id])
+            or exists (select from penstock_data.scheduled s where s.queue_id = p_queue_id and s.message_id = a.message_id)
+            or exists (
+                select from penstock_data.receipts r
+                where r.queue_id = p_queue_id and r.xid >= pg_snapshot_xmin(p_position.receipts_from)
+                  and not pg_visible_in_snapshot(r.xid, p_position.receipts_from) and r.message_ids @> array[a.message_id])));
+    update penstock_data.claimed_ahead a set entered = true where a.queue_id = p_queue_id and not a.entered;
+    with lanes as materialized (
+        select e.lane, l.ctid as place, coalesce(l.last_rank, 0) as last_rank
+        from unnest(v_lanes) as e(lane)
+        left join lateral (
+            select l.ctid, l.busy, l.last_rank from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = e.lane order by l.seq desc limit 1) l on true
+        where l.busy is not true
+    ), superseded as (
+        delete from penstock_data.lanes l where l.ctid = any (array(select o.place from lanes o))
+    )
+    insert into penstock_data.lanes (queue_id, lane, busy, last_rank, changed_at)
+    select p_queue_id, l.lane, true, l.last_rank, p_now from lanes l;
+end
+$$;
+
+-- Has the position of a direct queue passed this message of the log?  Plain SQL, so that the planner puts it into the statement.
+create or replace function penstock_data.has_passed(p_position penstock_data.positions, p_xid xid8, p_id bigint) returns boolean
+language sql stable as $$
+    select pg_visible_in_snapshot(p_xid, p_position.window_to)
+        and (p_position.last_xid is null or pg_visible_in_snapshot(p_xid, p_position.window_from)
+            or (p_xid, p_id) <= (p_position.last_xid, p_position.last_id))
+$$;
+
+-- The position after a claim has moved it: forget the notes that it has passed.  Under the claim lock.
+create or replace function penstock_data.with_notes(p_queue penstock_data.queues, p_position penstock_data.positions)
+returns penstock_data.positions
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    if p_queue.direct then
+        delete from penstock_data.claimed_ahead a
+        where a.queue_id = p_queue.id
+          and (a.xid, a.message_id) <= (coalesce(p_position.last_xid, pg_snapshot_xmax(p_position.window_to)), coalesce(p_position.last_id, 0))
+          and penstock_data.has_passed(p_position, a.xid, a.message_id);
+    end if;
+    p_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = p_queue.id), false);
+    return p_position;
+end
+$$;
+
+-- Messages of the log that a direct queue has not read and a claim ahead may try: p_look rows of the log are looked at, from the
+-- position on, or behind what is noted last (p_behind).  Messages whose time is over are left to the claim that moves the position.
+create or replace function penstock_data.ahead_of(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_look int, p_behind boolean
+) returns bigint[]
+language plpgsql set plan_cache_mode = force_generic_plan set enable_sort = off as $$
+declare
+    v_window xid8 := pg_snapshot_xmax(case when p_position.last_xid is null then p_position.window_to else p_position.window_from end);
+    v_late   xid8[] := penstock_data.open_xids(p_position.window_from) || penstock_data.open_xids(p_position.window_to);
+    v_me     xid8 := pg_current_xact_id_if_assigned();
+    v_xid    xid8 := coalesce(p_position.last_xid, '0');
+    v_id     bigint := coalesce(p_position.last_id, 0);
+begin
+    if v_xid < v_window then
+        v_xid := v_window;
+        v_id := 0;
+    end if;
+    if p_behind then
+        select a.xid, a.message_id into v_xid, v_id
+        from (
+            select v_xid as xid, v_id as message_id
+            union all
+            (select a.xid, a.message_id from penstock_data.claimed_ahead a where a.queue_id = p_queue.id
+            order by a.xid desc, a.message_id desc limit 1)) a
+        order by a.xid desc, a.message_id desc limit 1;
+    end if;
+    return array(
+        select (m.message).id
+        from (
+            (select m.message
+            from (select distinct late.xid from unnest(v_late) as late(xid) where not p_behind) late
+            cross join lateral (
+                -- One xid as a range: docs/internals/windows.md, "Two scans".
+                select m as message from penstock_data.messages m
+                where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid between late.xid and late.xid
+                order by m.xid, m.id limit p_look) m
+            limit p_look)
+            union all
+            (select m as message
+            from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and (m.xid, m.id) > (v_xid, v_id)
+              and m.xid <> all (v_late)
+            order by m.xid, m.id limit p_look)
+        ) m
+        where penstock_data.is_unread(p_queue, p_position, m.message) and (m.message).xid is distinct from v_me
+          and (least((m.message).expires_at, (m.message).published_at + p_queue.retention) <= p_now) is not true);
+end
+$$;
+
+-- The same for a queue that is not direct.  fifo: only the first message of a key that the queue has not read, if nothing of that
+-- key is under way.
+create or replace function penstock_data.ahead_by_id(p_queue penstock_data.queues, p_now timestamptz, p_look int) returns bigint[]
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_me xid8 := pg_current_xact_id_if_assigned();
+begin
+    return array(
+        select u.id
+        from (
+            select u.*, row_number() over (partition by case when p_queue.ordering = 'fifo' then coalesce(u.key, '') else u.id::text end
+                order by u.place, u.id) as nth
+            from penstock_data.unread_some(p_queue.id, 0, p_look) u
+            where u.unread
+        ) u
+        cross join lateral (
+            select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
+        where u.nth = 1 and m.xid is distinct from v_me and (u.deliver_after > p_now) is not true
+          and (p_queue.ordering = 'fifo' or not m.flagged)
+          and (least(m.expires_at, m.published_at + p_queue.retention) <= p_now) is not true
+          and (p_queue.ordering <> 'fifo' or not penstock_data.is_lane_busy(p_queue.id, coalesce(u.key, '')))
+        order by u.place, u.id);
+end
+$$;
+
+-- fifo: is a message of this lane under way?
+create or replace function penstock_data.is_lane_busy(p_queue_id bigint, p_lane text) returns boolean
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+begin
+    return exists (select from penstock_data.claimed_ahead a where a.queue_id = p_queue_id and a.lane = p_lane)
+        or coalesce((
+            select l.busy from penstock_data.lanes l
+            where l.queue_id = p_queue_id and l.lane = p_lane order by l.seq desc limit 1), false);
+end
+$$;
+
+-- Of messages that are locked, those that a claim ahead may still take: another claim may have taken them and ended before that.
+-- In one statement: the claim that moves the position deletes the note.
+create or replace function penstock_data.still_ahead(p_queue penstock_data.queues, p_now timestamptz, p_ids bigint[], p_look int)
+returns bigint[]
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    if not p_queue.direct then
+        return array(
+            select u.id
+            from unnest(penstock_data.ahead_by_id(p_queue, p_now, p_look)) with ordinality as u(id, place)
+            where u.id in (select unnest(p_ids)) order by u.place);
+    end if;
+    return array(
+        select u.id
+        from penstock_data.seen_position(p_queue.id) p
+        cross join unnest(p_ids) with ordinality as u(id, place)
+        cross join lateral (
+            select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
+        where penstock_data.is_unread(p_queue, p, m)
+        order by u.place);
+end
+$$;
+
+-- Claim messages ahead of the position.  may_claim_ahead() has said that this may be.
+-- Locks: the messages, and the rows of the schedule, that it takes.  Waits for nothing.
+create or replace function penstock_data.claim_ahead(p_queue_name text, p_token text, p_seconds int, p_limit int)
+returns setof penstock_data.claimed_message
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_queue    penstock_data.queues;
+    v_position penstock_data.positions;
+    v_now      timestamptz := penstock_data.clock();
+    v_deadline timestamptz := v_now + p_seconds * interval '1 second';
+    c_look     constant int := 200;         -- messages that are looked at besides
+    v_due      record;
+    v_ids      bigint[];
+    v_left     int := p_limit;
+    v_behind   boolean := false;
+begin
+    perform penstock_data.check_claim(p_token, p_seconds, p_limit);
+    perform penstock_data.check_queue(p_queue_name);
+    select * into v_queue from penstock_data.queues q where q.name = p_queue_name;
+    if v_queue.id is null or v_queue.paused_at is not null then
+        return;
+    end if;
+    v_position := penstock_data.seen_position(v_queue.id);
+    if v_now >= v_position.attend_at then
+        perform penstock_data.take_back(v_queue.id, v_position.floor, v_now, false, 100);
+    end if;
+
+    -- Due messages of the schedule.
+    select array_agg(d.message_id) as ids, array_agg(d.attempt + 1) as attempts, array_agg(d.place) as places, array_agg(d.lane) as lanes,
+        jsonb_object_agg(d.message_id, d.history) filter (where d.history is not null) as histories
+    into v_due
+    from (
+        select d.*
+        from penstock_data.due_messages(
+            v_queue.id, v_position, array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_queue.direct),
+            v_queue.ordering = 'fair', v_now, v_left + 100) d
+        where d.place = any (penstock_data.lock_places(array[d.place])) and not (penstock_data.are_over(v_queue, array[d.message_id], v_now))[1]
+        limit v_left) d;
+    if v_due.ids is not null then
+        delete from penstock_data.scheduled s where s.ctid = any (v_due.places);
+        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
+        select v_queue.id, min(id), v_deadline, v_now, p_token, v_due.ids, v_due.attempts, case when not v_queue.direct then v_due.lanes end, v_due.histories
+        from unnest(v_due.ids) id;
+        v_left := v_left - cardinality(v_due.ids);
+        return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_due.ids, v_due.attempts, v_deadline);
+    end if;
+
+    -- The log: first from the position on, then behind all that was claimed ahead before.
+    while v_left > 0 loop
+        v_ids := case when v_queue.direct then penstock_data.ahead_of(v_queue, v_position, v_now, v_left + c_look, v_behind)
+            else penstock_data.ahead_by_id(v_queue, v_now, v_left + c_look) end;
+        v_ids := penstock_data.still_ahead(v_queue, v_now, penstock_data.lock_messages(v_queue.id, v_ids, v_left), v_left + c_look);
+        if v_ids <> '{}' then
+            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, lanes)
+            select v_queue.id, min(u.id), v_deadline, v_now, p_token, v_ids,
+                case when not v_queue.direct then array_agg(case v_queue.ordering when 'fifo' then coalesce(m.key, '') else m.key end order by u.place) end
+            from unnest(v_ids) with ordinality as u(id, place)
+            cross join lateral (select m.key from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m;
+            insert into penstock_data.claimed_ahead (queue_id, xid, message_id, lane)
+            select v_queue.id, m.xid, m.id, case when v_queue.ordering = 'fifo' then coalesce(m.key, '') end
+            from unnest(v_ids) as u(id)
+            cross join lateral (
+                select m.xid, m.id, m.key from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m;
+            -- A claim with an older snapshot does not see the note, but when it locks the message.
+            update penstock_data.message_locks l set noted_by = pg_current_xact_id()
+            where l.slot = any (array(select penstock_data.message_slot(v_queue.id, id) from unnest(v_ids) id));
+            if v_queue.direct then
+                -- The fast path of claims asks for flags.
+                insert into penstock_data.flags (topic_id) values (v_queue.topic_id) on conflict do nothing;
+            end if;
+            v_left := v_left - cardinality(v_ids);
+            return query select * from penstock_data.claimed_rows(
+                v_queue.topic_id, v_ids, array_fill(1, array[cardinality(v_ids)]), v_deadline);
+        end if;
+        exit when v_behind or not v_queue.direct;
+        v_behind := true;
+    end loop;
+    if v_left = p_limit then
+        -- Others may hold what the queue has: messages enter the schedule of a queue that is not direct when a claim commits.
+        if not v_queue.direct or penstock_data.has_slices(v_queue.id) then
+            perform penstock_data.tell_busy(p_queue_name);
+        end if;
+        return;
+    end if;
+    delete from penstock_data.waiting w
+    where w.topic_id = v_queue.topic_id and w.until > v_now and w.queue_id = v_queue.id and coalesce(w.token = p_token, true);
+end
+$$;
+
+-- Of rows of the schedule, lock those that no other transaction has locked.
+create or replace function penstock_data.lock_places(p_places tid[]) returns tid[]
+language plpgsql as $$
+begin
+    return array(select s.ctid from penstock_data.scheduled s where s.ctid = any (p_places) for update skip locked);
+end
+$$;
