@@ -1,8 +1,12 @@
 -- Claims ahead of the position: what a claim takes while another transaction has the claim lock for long.
--- The position of a claim can't be seen before it commits.  So each claim locks the messages that it takes from the log, one by
--- one (message_locks).  A claim ahead takes messages that the position has not passed and no other transaction has locked, and
--- notes them in claimed_ahead.  The claim that moves the position passes over what is noted, and stops before what is locked.
+-- The position of a claim can't be seen before it commits.  So each claim locks what it takes from the log in message_locks: its
+-- messages one by one, or a mark at the last of many.  A claim ahead takes messages that the position has not passed, that lie
+-- behind all marks and that no other transaction has locked.  It notes them in claimed_ahead.  The claim that moves the position
+-- passes over what is noted, and stops before what is locked.
 -- What else a claim ahead takes has rows of its own to lock: due messages of the schedule, and claims past their deadline.
+--
+-- A mark is enough while no claim goes ahead.  Who moves the position sets the mark, then looks for the presence of claims ahead.
+-- Who goes ahead locks the presence, then looks for marks.  So one of two sees the other, and locks single messages.
 
 -- The row of message_locks that stands for a message of a queue.  Messages next to each other have rows of their own.
 create or replace function penstock_data.message_slot(p_queue_id bigint, p_message_id bigint) returns int
@@ -10,10 +14,29 @@ language sql immutable as $$
     select (p_message_id + p_queue_id % 4099 * 4096 & 16383)::int
 $$;
 
--- The row that stands for the gate of a queue (lock_queue).
+-- The rows that stand for the marks of messages taken: one at every 256th, and one at the last.
+-- In PL/pgSQL, because its plan is kept; the first case stands in consume_messages_batch as well.
+create or replace function penstock_data.mark_slots(p_queue_id bigint, p_ids bigint[]) returns int[]
+language plpgsql immutable as $$
+begin
+    if cardinality(p_ids) <= 256 then
+        return array[16384 + penstock_data.message_slot(p_queue_id, p_ids[cardinality(p_ids)])];
+    end if;
+    return array(
+        select distinct 16384 + penstock_data.message_slot(p_queue_id, p_ids[n])
+        from (select cardinality(p_ids) as n union all select generate_series(256, cardinality(p_ids) - 1, 256)) m);
+end
+$$;
+
+-- The row that stands for the gate of a queue (lock_queue), and the one for the presence of claims ahead.
 create or replace function penstock_data.gate_slot(p_queue_id bigint) returns int
 language sql immutable as $$
     select (-1 - (p_queue_id & 1023))::int
+$$;
+
+create or replace function penstock_data.presence_slot(p_queue_id bigint) returns int
+language sql immutable as $$
+    select (-1025 - (p_queue_id & 1023))::int
 $$;
 
 -- Is the gate of a queue closed?  The lock that tells is let go at once, or it would keep the gate from being closed.
@@ -31,7 +54,7 @@ end
 $$;
 
 -- May a claim go ahead of the position?  Not while the claim lock is held alone, nor while a call waits for it alone.
--- Locks: the claim lock, as those do that go ahead, until the transaction ends.
+-- Locks: the claim lock, as those do that go ahead, and the presence, until the transaction ends.
 create or replace function penstock_data.may_claim_ahead(p_queue_name text) returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
@@ -41,6 +64,10 @@ begin
         return false;
     end if;
     perform from penstock_data.claim_locks l where l.queue_id = v_id for key share skip locked;
+    if not found then
+        return false;
+    end if;
+    perform from penstock_data.message_locks l where l.slot = penstock_data.presence_slot(v_id) for key share skip locked;
     return found;
 end
 $$;
@@ -58,33 +85,72 @@ begin
 end
 $$;
 
--- Of messages that the position comes to, the first p_limit that a claim may take, locked; passed: how many the position may
--- pass, the noted ones among them.  It stops before the first one that another transaction has locked.
--- p_noted: some may be noted.
+-- Lock messages that a claim takes from the log, in the order in which it is read, by marks.  False: claims ahead are or were
+-- about, so single messages have to be locked.
+create or replace function penstock_data.mark_messages(p_queue_id bigint, p_ids bigint[]) returns boolean
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    v_slots int[] := penstock_data.mark_slots(p_queue_id, p_ids);
+begin
+    if cardinality(v_slots) > cardinality(array(
+        select l.slot from penstock_data.message_locks l where l.slot = any (v_slots) for update skip locked))
+    then
+        return false;
+    end if;
+    return (select l.xmax = '0' from penstock_data.message_locks l where l.slot = penstock_data.presence_slot(p_queue_id));
+end
+$$;
+
+-- Forget that there were claims ahead, if none is under way.  Under the claim lock.
+create or replace function penstock_data.renew_presence(p_queue_id bigint) returns void
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+begin
+    if (select l.xmax <> '0' from penstock_data.message_locks l where l.slot = penstock_data.presence_slot(p_queue_id)) then
+        begin
+            perform from penstock_data.message_locks l where l.slot = penstock_data.presence_slot(p_queue_id) for update nowait;
+            raise sqlstate 'PS000';
+        exception
+            when lock_not_available then
+                return;
+            when sqlstate 'PS000' then
+                update penstock_data.message_locks l set renewed = l.renewed + 1 where l.slot = penstock_data.presence_slot(p_queue_id);
+        end;
+    end if;
+end
+$$;
+
+-- Of messages that the position comes to, in the order in which they are read, the first p_limit that a claim may take, locked;
+-- passed: how many the position may pass, the noted ones among them.  It stops before the first that another transaction has
+-- locked.  p_noted: some may be noted.  p_marks: marks may stand for them.
 create or replace function penstock_data.pass_ahead(
-    p_queue_id bigint, p_ids bigint[], p_limit int, p_noted boolean, out taken bigint[], out passed int
+    p_queue_id bigint, p_ids bigint[], p_limit int, p_noted boolean, p_marks boolean, out taken bigint[], out passed int
 )
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_noted  bigint[] := case when p_noted then penstock_data.noted_ahead(p_queue_id, p_ids) else '{}' end;
+    v_noted  bigint[];
     v_locked bigint[];
 begin
+    if p_marks and p_noted is null and cardinality(p_ids) <= p_limit and penstock_data.mark_messages(p_queue_id, p_ids) then
+        taken := p_ids;
+        passed := cardinality(p_ids);
+        return;
+    end if;
+    v_noted := penstock_data.noted_ahead(p_queue_id, p_ids);
     taken := array(
         select u.id from unnest(p_ids) with ordinality as u(id, place)
         where u.id not in (select unnest(v_noted)) order by u.place limit p_limit);
     v_locked := penstock_data.lock_messages(p_queue_id, taken, p_limit);
     -- Noted and committed before we had the lock.
     v_noted := v_noted || penstock_data.noted_ahead(p_queue_id, taken);
-    if v_noted = '{}' and v_locked = p_ids then
-        passed := cardinality(p_ids);
-        return;
-    end if;
     select coalesce(min(u.place) - 1, cardinality(p_ids)) into passed
     from unnest(p_ids) with ordinality as u(id, place)
     where u.id not in (select unnest(v_noted)) and u.id not in (select unnest(v_locked));
     taken := array(
         select u.id from unnest(p_ids[:passed]) with ordinality as u(id, place)
         where u.id not in (select unnest(v_noted)) order by u.place);
+    if p_marks and v_noted = '{}' and passed = cardinality(p_ids) then
+        perform penstock_data.renew_presence(p_queue_id);
+    end if;
 end
 $$;
 
@@ -172,15 +238,20 @@ begin
 end
 $$;
 
--- Messages of the log that a direct queue has not read and a claim ahead may try: p_look rows of the log are looked at, from the
--- position on, or behind what is noted last (p_behind).  Messages whose time is over are left to the claim that moves the position.
+-- Messages of the log that a direct queue has not read and a claim ahead may try, in the order in which they are read: from the
+-- position on, or behind what is noted last (p_behind).  p_look rows of the log are looked at, and of the last 256 none is named:
+-- a mark may lie behind them.  Messages whose time is over are left to the claim that moves the position.
 create or replace function penstock_data.ahead_of(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_look int, p_behind boolean
-) returns bigint[]
-language plpgsql set plan_cache_mode = force_generic_plan set enable_sort = off as $$
+) returns table (id bigint, slot int, place bigint, free boolean)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
 declare
     v_window xid8 := pg_snapshot_xmax(case when p_position.last_xid is null then p_position.window_to else p_position.window_from end);
-    v_late   xid8[] := penstock_data.open_xids(p_position.window_from) || penstock_data.open_xids(p_position.window_to);
+    v_late   xid8[] := array(
+        select distinct l.xid from unnest(
+            penstock_data.open_xids(p_position.window_from) || penstock_data.open_xids(p_position.window_to)) as l(xid)
+        order by l.xid);
     v_me     xid8 := pg_current_xact_id_if_assigned();
     v_xid    xid8 := coalesce(p_position.last_xid, '0');
     v_id     bigint := coalesce(p_position.last_id, 0);
@@ -198,27 +269,86 @@ begin
             order by a.xid desc, a.message_id desc limit 1)) a
         order by a.xid desc, a.message_id desc limit 1;
     end if;
-    return array(
-        select (m.message).id
+    return query
+    select (m.message).id, penstock_data.message_slot(p_queue.id, (m.message).id), row_number() over (order by m.part, (m.message).xid, (m.message).id),
+        (m.count < p_look or m.nth <= m.count - 256) and (m.message).xid is distinct from v_me
+        and (least((m.message).expires_at, (m.message).published_at + p_queue.retention) <= p_now) is not true
+    from (
+        select m.part, m.message, count(*) over (partition by m.part) as count,
+            row_number() over (partition by m.part order by (m.message).xid, (m.message).id) as nth
         from (
-            (select m.message
-            from (select distinct late.xid from unnest(v_late) as late(xid) where not p_behind) late
+            (select 1 as part, m.message
+            from unnest(v_late) with ordinality as late(xid, nth)
             cross join lateral (
                 -- One xid as a range: docs/internals/windows.md, "Two scans".
                 select m as message from penstock_data.messages m
                 where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid between late.xid and late.xid
                 order by m.xid, m.id limit p_look) m
-            limit p_look)
+            where not p_behind
+            order by late.nth, (m.message).id limit p_look)
             union all
-            (select m as message
+            (select 2, m as message
             from penstock_data.messages m
             where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and (m.xid, m.id) > (v_xid, v_id)
               and m.xid <> all (v_late)
             order by m.xid, m.id limit p_look)
         ) m
-        where penstock_data.is_unread(p_queue, p_position, m.message) and (m.message).xid is distinct from v_me
-          and (least((m.message).expires_at, (m.message).published_at + p_queue.retention) <= p_now) is not true);
+    ) m
+    where penstock_data.is_unread(p_queue, p_position, m.message);
 end
+$$;
+
+-- Lock messages of the log for a claim ahead, p_limit at most: those behind all marks that no other transaction has locked.
+create or replace function penstock_data.lock_ahead(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_limit int, p_behind boolean
+) returns bigint[]
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_seen   record;
+    v_locked bigint[];
+    v_marks  int[];
+begin
+    select array_agg(a.id order by a.place) as ids, array_agg(a.id order by a.place) filter (where a.free) as free,
+        array_agg(16384 + a.slot order by a.place) as marks
+    into v_seen
+    from penstock_data.ahead_of(p_queue, p_position, p_now, p_limit + 600, p_behind) a;
+    if v_seen.ids is null then
+        return '{}';
+    end if;
+    -- Only behind the marks that are there now …
+    v_marks := penstock_data.locked_marks(v_seen.marks);
+    v_locked := penstock_data.lock_messages(
+        p_queue.id, penstock_data.behind_marks(v_seen.ids, v_seen.marks, v_marks, v_seen.free), p_limit);
+    -- … and behind those that are there with the locks in hand.
+    return penstock_data.behind_marks(v_seen.ids, v_seen.marks, v_marks || penstock_data.locked_marks(v_seen.marks), v_locked);
+end
+$$;
+
+-- Which of these marks has another transaction set?  The locks that tell are let go at once.
+create or replace function penstock_data.locked_marks(p_slots int[]) returns int[]
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    v_free int[];
+begin
+    begin
+        v_free := array(select l.slot from penstock_data.message_locks l where l.slot = any (p_slots) for key share skip locked);
+        raise sqlstate 'PS000';
+    exception when sqlstate 'PS000' then
+        null;
+    end;
+    return array(select distinct s from unnest(p_slots) s where s <> all (v_free));
+end
+$$;
+
+-- Of messages p_some, those that lie behind all set marks.  p_ids and p_slots: all messages and their marks, in order.
+create or replace function penstock_data.behind_marks(p_ids bigint[], p_slots int[], p_marks int[], p_some bigint[]) returns bigint[]
+language sql immutable as $$
+    select array(
+        select u.id
+        from unnest(p_ids) with ordinality as u(id, place)
+        where u.place > coalesce((select max(m.place) from unnest(p_slots) with ordinality as m(slot, place) where m.slot = any (p_marks)), 0)
+          and (u.id in (select unnest(p_some))) is true
+        order by u.place)
 $$;
 
 -- The same for a queue that is not direct.  fifo: only the first message of a key that the queue has not read, if nothing of that
@@ -329,9 +459,9 @@ begin
 
     -- The log: first from the position on, then behind all that was claimed ahead before.
     while v_left > 0 loop
-        v_ids := case when v_queue.direct then penstock_data.ahead_of(v_queue, v_position, v_now, v_left + c_look, v_behind)
-            else penstock_data.ahead_by_id(v_queue, v_now, v_left + c_look) end;
-        v_ids := penstock_data.still_ahead(v_queue, v_now, penstock_data.lock_messages(v_queue.id, v_ids, v_left), v_left + c_look);
+        v_ids := case when v_queue.direct then penstock_data.lock_ahead(v_queue, v_position, v_now, v_left, v_behind)
+            else penstock_data.lock_messages(v_queue.id, penstock_data.ahead_by_id(v_queue, v_now, v_left + c_look), v_left) end;
+        v_ids := penstock_data.still_ahead(v_queue, v_now, v_ids, v_left + c_look);
         if v_ids <> '{}' then
             insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, lanes)
             select v_queue.id, min(u.id), v_deadline, v_now, p_token, v_ids,

@@ -105,7 +105,7 @@ begin
     v_pick.message_ids := v_read.ids;
     v_passed := v_read.count;
     if v_read.count > 0 then
-        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.ids, p_limit, p_position.ahead);
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.ids, p_limit, p_position.ahead, true);
         v_pick.message_ids := v_free.taken;
         v_passed := v_free.passed;
         if v_free.taken <> v_read.ids[:cardinality(v_free.taken)] then

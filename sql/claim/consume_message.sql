@@ -89,20 +89,22 @@ begin
                 if v_position.plain and v_position.alone then
                     select m.id, m.payload, m.headers, m.key, 0, 1, v_position.deadline, m.published_at, m.correlation_id, m.tenant_id,
                         m.xid, (least(m.expires_at, m.published_at + v_queue.retention) <= v_position.now) is not true
-                            and (l.noted_by is null or pg_visible_in_snapshot(l.noted_by, v_position.seen))
                     into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id,
                         v_xid, v_alive
-                    from (
-                        select m.*
-                        from penstock_data.messages m
-                        where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
-                          and m.topic_id = v_queue.topic_id and not m.flagged
-                          and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
-                          and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-                        order by m.xid, m.id limit 1) m
-                    -- A claim ahead may have it; or had it, and has committed since.
-                    join penstock_data.message_locks l on l.slot = penstock_data.message_slot(v_queue.id, m.id)
-                    for update of l skip locked;
+                    from penstock_data.messages m
+                    where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
+                      and m.topic_id = v_queue.topic_id and not m.flagged
+                      and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                      and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+                    order by m.xid, m.id limit 1;
+                    if v_alive then
+                        -- A claim ahead may have it; or had it, and has committed since.
+                        select true into v_alive
+                        from penstock_data.message_locks l
+                        where l.slot = penstock_data.message_slot(v_queue.id, consume_message.message_id)
+                          and (l.noted_by is null or pg_visible_in_snapshot(l.noted_by, v_position.seen))
+                        for update skip locked;
+                    end if;
                     if v_alive then
                         insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
                         values (

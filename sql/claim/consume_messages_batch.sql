@@ -1,7 +1,7 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
 -- Returns the messages in claim order; none when the queue is empty, or when other claims hold the queue, or all that it
 -- has, for longer than settings.lock_wait: then a notice with the code PS018 says so.
--- Plain messages of a direct queue that needs no care take the fast path, three statements; claim_with_care does the rest.
+-- Plain messages of a direct queue that needs no care take the fast path; claim_with_care does the rest.
 -- Claims that come at the same time take from slices (claim/slices.sql).
 -- Locks: the queue's claim lock or a slice, until the transaction ends, so claim in a short transaction of its own.
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
@@ -23,6 +23,8 @@ declare
     v_queue    penstock_data.locked_queue;
     v_position record;
     v_turn     text;
+    v_read     record;
+    v_alone    boolean;                 -- no claim goes ahead of the position
     v_waited   boolean := false;
     v_count    int;
     v_beside   boolean := false;        -- the last claim of this session came beside others
@@ -62,46 +64,53 @@ begin
                 select * into v_position from penstock_data.fast_path(
                     v_queue.id, v_queue.topic_id, consumer_token, v_queue.clock, vt_seconds);
                 if v_position.plain and v_position.alone then
-                    -- A window that was begun earlier and does not fill the batch is left to claim_with_care, and so is what lapsed.
-                    return query
-                    with batch as materialized (
-                        select m.xid, m.id, m.payload, m.headers, m.key, m.published_at, m.correlation_id, m.tenant_id,
-                            least(m.expires_at, m.published_at + v_queue.retention) <= v_position.now as lapsed
+                    select count(*)::int as count, min(m.id) as first_id, array_agg(m.id) as ids, (array_agg(m.xid))[count(*)] as last_xid,
+                        bool_or(m.lapsed) as lapsed
+                    into v_read
+                    from (
+                        select m.xid, m.id, least(m.expires_at, m.published_at + v_queue.retention) <= v_position.now as lapsed
                         from penstock_data.messages m
                         where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
-                      and m.topic_id = v_queue.topic_id and not m.flagged
+                          and m.topic_id = v_queue.topic_id and not m.flagged
                           and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
                           and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
-                        order by m.xid, m.id limit batch_size
-                    ), locked as materialized (
-                        -- Claims ahead may have some of them; or had them, and have committed since.
-                        select l.noted_by is null or pg_visible_in_snapshot(l.noted_by, v_position.seen) as free
-                        from batch b join penstock_data.message_locks l on l.slot = penstock_data.message_slot(v_queue.id, b.id)
-                        for update of l skip locked
-                    ), total as materialized (
-                        select t.first_id, t.ids, case when t.count = batch_size then t.xids[t.count] end as last_xid,
-                            case when t.count = batch_size then t.ids[t.count] end as last_id
-                        from (
-                            select count(*) as count, min(b.id) as first_id, array_agg(b.id) as ids, array_agg(b.xid) as xids, bool_or(b.lapsed) as lapsed
-                            from batch b) t
-                        where t.count > 0 and t.lapsed is not true and (v_position.current or t.count = batch_size)
-                          and t.count = (select count(*) from locked k where k.free)
-                    ), claim as (
-                        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
-                        select v_queue.id, t.first_id, v_position.deadline, v_position.now, consumer_token, t.ids from total t
-                    ), position as (
-                        insert into penstock_data.positions (
-                            queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
-                        select
-                            v_queue.id, v_position.seq + 1, case when t.last_id is null then v_position.window_to else v_position.window_from end,
-                            v_position.window_to, t.last_xid, t.last_id,
-                            v_position.flagged_from, v_position.now, v_position.full_scan_at, least(v_position.attend_at, v_position.deadline)
-                        from total t
-                    )
-                    select b.id, b.payload, b.headers, b.key, 0, 1, v_position.deadline, b.published_at, b.correlation_id, b.tenant_id
-                    from batch b where exists (select from total);
-                    if found then
-                        return;
+                        order by m.xid, m.id limit batch_size) m;
+                    -- A window that was begun earlier and does not fill the batch is left to claim_with_care, and so is what lapsed,
+                    -- and what claims ahead may have taken.
+                    if v_read.count > 0 and v_read.lapsed is not true and (v_position.current or v_read.count = batch_size) then
+                        if v_read.count > 256 then
+                            v_alone := penstock_data.mark_messages(v_queue.id, v_read.ids);
+                        else
+                            select true into v_alone from penstock_data.message_locks l
+                            where l.slot = 16384 + penstock_data.message_slot(v_queue.id, v_read.ids[v_read.count])
+                            for update skip locked;
+                        end if;
+                        if v_alone then
+                            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids)
+                            select v_queue.id, v_read.first_id, v_position.deadline, v_position.now, consumer_token, v_read.ids
+                            from penstock_data.message_locks l
+                            where l.slot = penstock_data.presence_slot(v_queue.id) and l.xmax = '0';
+                            v_alone := found;
+                        end if;
+                        if v_alone then
+                            insert into penstock_data.positions (
+                                queue_id, seq, window_from, window_to, last_xid, last_id, flagged_from, floor, full_scan_at, attend_at)
+                            values (
+                                v_queue.id, v_position.seq + 1,
+                                case when v_read.count < batch_size then v_position.window_to else v_position.window_from end, v_position.window_to,
+                                case when v_read.count = batch_size then v_read.last_xid end,
+                                case when v_read.count = batch_size then v_read.ids[batch_size] end,
+                                v_position.flagged_from, v_position.now, v_position.full_scan_at, least(v_position.attend_at, v_position.deadline));
+                            return query
+                            select m.id, m.payload, m.headers, m.key, 0, 1, v_position.deadline, m.published_at, m.correlation_id, m.tenant_id
+                            from penstock_data.messages m
+                            where m.segment >= v_position.first_segment and m.segment <= v_position.last_segment
+                              and m.topic_id = v_queue.topic_id and not m.flagged
+                              and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
+                              and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
+                            order by m.xid, m.id limit v_read.count;
+                            return;
+                        end if;
                     end if;
                 end if;
                 v_share := v_position.plain and not v_position.alone;

@@ -245,7 +245,7 @@ begin
     ) m;
     v_passed := cardinality(v_ids);
     if v_ids is not null then
-        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_ids, p_limit, p_position.ahead);
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_ids, p_limit, p_position.ahead, true);
         v_pick.message_ids := v_free.taken;
         v_passed := v_free.passed;
         if v_lapsed then

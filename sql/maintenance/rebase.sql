@@ -23,6 +23,7 @@ begin
         return 0;
     end if;
     perform penstock_data.check_subscriptions();
+    update penstock_data.message_locks l set noted_by = null where l.noted_by is not null;
     -- Before the sequences: slices are named by numbers that lie far above the ids of messages.
     perform penstock_data.end_slices(q.id, penstock_data.clock()) from penstock_data.queues q;
     perform penstock_data.raise_sequences();
