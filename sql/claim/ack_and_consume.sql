@@ -1,6 +1,6 @@
 -- For consumers that loop: finish what was claimed and claim the next, in one call, one transaction and one commit.
 -- In a fifo queue the key of a finished message is free once this commits, so the claim takes a message of another key.
--- Locks and errors: those of the two calls.  The claim lock is held until the transaction ends, so commit soon.
+-- Locks and errors: those of the two calls.
 
 -- Finish one message and claim the next one.  Always one row: acked is false when the token no longer holds done_id, and
 -- then nothing is changed for it; message_id is null when there is nothing to claim.  done_id null: claim only.

@@ -3,7 +3,7 @@
 -- has, for longer than settings.lock_wait: then a notice with the code PS018 says so.
 -- Plain messages of a direct queue that needs no care take the fast path; claim_with_care does the rest.
 -- Claims that come at the same time take from slices (claim/slices.sql).
--- Locks: the queue's claim lock or a slice, until the transaction ends, so claim in a short transaction of its own.
+-- Locks: the queue's claim lock or a slice, until the transaction ends.  Others claim ahead of it meanwhile (claim/ahead.sql).
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
 -- Roles: consumer, admin
 create or replace function penstock.consume_messages_batch(queue_name text, consumer_token text, vt_seconds int, batch_size int)

@@ -84,8 +84,11 @@ $$;
 create or replace function penstock_data.await_claim_turn(p_queue_name text) returns text
 language plpgsql as $$
 declare
-    c_moment constant interval := '100 milliseconds';   -- most claims commit within it
+    c_long   constant interval := '200 milliseconds';   -- most claims commit within it
+    c_short  constant interval := '20 milliseconds';
     v_wait   interval := (select s.lock_wait from penstock_data.settings s);
+    v_ahead  text := current_setting('penstock.ahead', true);       -- where this session last claimed ahead: queue and position
+    v_open   boolean := pg_current_xact_id_if_assigned() is not null;
     v_seen   text;
     v_held   boolean;
 begin
@@ -95,19 +98,26 @@ begin
     end if;
     perform penstock_data.check_primary();
     v_held := penstock_data.take_claim_lock(p_queue_name, false, false);
+    if not v_held and v_open then
+        -- A transaction that claimed before does not wait for a call that waits for it.
+        if (select penstock_data.gate_is_closed(q.id) from penstock_data.queues q where q.name = p_queue_name) then
+            return null;
+        end if;
+    end if;
     if not v_held then
-        -- A session that has waited for this claim before does not wait for it again.
+        -- A session that has met a long claim does not wait for it again, and not long for the next one.
         v_seen := (
             select format('%s %s', p.queue_id, p.seq) from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
             where q.name = p_queue_name);
-        if v_seen is distinct from current_setting('penstock.ahead', true) then
-            v_held := penstock_data.await_queue_lock(p_queue_name, least(v_wait, c_moment), false);
+        if v_seen is distinct from v_ahead then
+            v_held := penstock_data.await_queue_lock(p_queue_name, least(v_wait, case when v_ahead <> '' then c_short else c_long end), false);
         end if;
     end if;
     if not v_held and penstock_data.may_claim_ahead(p_queue_name) then
         perform set_config('penstock.ahead', v_seen, false);
         return 'ahead';
     end if;
+    perform set_config('penstock.ahead', '', false);
     if v_held or penstock_data.await_queue_lock(p_queue_name, v_wait, false) then
         return 'locked';
     end if;

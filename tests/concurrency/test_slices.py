@@ -1101,7 +1101,8 @@ def test_traffic_of_claims_beside_each_other(db: Session, connect: Connect, kind
     until(lambda: not any(one.running for one in running))
     for one in running:
         one.result()
-    assert value(db, sliced), "there was no slice"
+    # In a fair queue a claim reads far ahead, so others rather go ahead of it than wait.
+    assert kind == "fair" or value(db, sliced), "there was no slice"
     traffic.delivered += rest(db)
 
     assert traffic.faults == (0, 0, 0)

@@ -177,18 +177,28 @@ def test_browse_messages_goes_page_by_page(mq: Caller) -> None:
     assert mq.rows("browse_messages", "q", ids[-1], 2) == []
 
 
-def test_claim_waits_no_longer_than_lock_wait_for_another_claim(
-    mq: Caller, connect: Connect
-) -> None:
+def test_claim_goes_ahead_of_another_claim_that_stays_open(mq: Caller, connect: Connect) -> None:
     mq("configure", "lock_wait", "50 ms")
     mq.publish_many("t", [1, 2])
     other = connect(autocommit=False)
     other.execute("select * from penstock.consume_message('q', 'other', 30)")
-    assert mq.consume("q") == []
+    assert mq.payloads("q") == [2]
     (check,) = [r for r in mq.rows("health") if r.name == "claim locks"]
     assert check.detail is not None
+    other.rollback()
+    assert mq.payloads("q") == [1]
+
+
+def test_claim_waits_no_longer_than_lock_wait_for_the_claim_lock(
+    mq: Caller, connect: Connect
+) -> None:
+    mq("configure", "lock_wait", "50 ms")
+    mq.publish_many("t", [1])
+    other = connect(autocommit=False)
+    other.execute("select penstock_data.lock_queue('q')")
+    assert mq.consume("q") == []
     other.commit()
-    assert mq.payloads("q") == [2]
+    assert mq.payloads("q") == [1]
 
 
 def test_lock_timeout_of_the_caller_survives_a_claim(mq: Caller, connect: Connect) -> None:
