@@ -172,77 +172,95 @@ begin
 end
 $$;
 
--- Messages of the log that a direct queue has not read and a claim ahead may try: p_look rows of the log are looked at, from the
--- position on, or behind what is noted last (p_behind).  Messages whose time is over are left to the claim that moves the position.
+-- Messages of the log that a direct queue has not read and a claim ahead may try: p_look rows of the log are looked at behind
+-- (p_xid, p_id), which become the last of them.  Null: from the position on, the late ones first.  more: there may be others.
+-- Messages whose time is over are left to the claim that moves the position.
 create or replace function penstock_data.ahead_of(
-    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_look int, p_behind boolean
-) returns bigint[]
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_look int,
+    inout p_xid xid8, inout p_id bigint, out ids bigint[], out more boolean
+)
 language plpgsql set plan_cache_mode = force_generic_plan set enable_sort = off as $$
 declare
     v_window xid8 := pg_snapshot_xmax(case when p_position.last_xid is null then p_position.window_to else p_position.window_from end);
     v_late   xid8[] := penstock_data.open_xids(p_position.window_from) || penstock_data.open_xids(p_position.window_to);
     v_me     xid8 := pg_current_xact_id_if_assigned();
-    v_xid    xid8 := coalesce(p_position.last_xid, '0');
-    v_id     bigint := coalesce(p_position.last_id, 0);
+    v_count  int;
+    v_last   xid8;
+    v_first  bigint[] := '{}';
 begin
-    if v_xid < v_window then
-        v_xid := v_window;
-        v_id := 0;
+    if p_xid is null then
+        p_xid := coalesce(p_position.last_xid, '0');
+        p_id := coalesce(p_position.last_id, 0);
+        if p_xid < v_window then
+            p_xid := v_window;
+            p_id := 0;
+        end if;
+        v_first := array(
+            select (m.message).id
+            from (
+                select m.message
+                from (select distinct late.xid from unnest(v_late) as late(xid)) late
+                cross join lateral (
+                    -- One xid as a range: docs/internals/windows.md, "Two scans".
+                    select m as message from penstock_data.messages m
+                    where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid between late.xid and late.xid
+                    order by m.xid, m.id limit p_look) m
+                limit p_look) m
+            where penstock_data.may_be_ahead(p_queue, p_position, m.message, p_now) and (m.message).xid is distinct from v_me);
     end if;
-    if p_behind then
-        select a.xid, a.message_id into v_xid, v_id
-        from (
-            select v_xid as xid, v_id as message_id
-            union all
-            (select a.xid, a.message_id from penstock_data.claimed_ahead a where a.queue_id = p_queue.id
-            order by a.xid desc, a.message_id desc limit 1)) a
-        order by a.xid desc, a.message_id desc limit 1;
-    end if;
-    return array(
-        select (m.message).id
-        from (
-            (select m.message
-            from (select distinct late.xid from unnest(v_late) as late(xid) where not p_behind) late
-            cross join lateral (
-                -- One xid as a range: docs/internals/windows.md, "Two scans".
-                select m as message from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid between late.xid and late.xid
-                order by m.xid, m.id limit p_look) m
-            limit p_look)
-            union all
-            (select m as message
-            from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and (m.xid, m.id) > (v_xid, v_id)
-              and m.xid <> all (v_late)
-            order by m.xid, m.id limit p_look)
-        ) m
-        where penstock_data.is_unread(p_queue, p_position, m.message) and (m.message).xid is distinct from v_me
-          and (least((m.message).expires_at, (m.message).published_at + p_queue.retention) <= p_now) is not true);
+    select count(*), (array_agg(m.xid))[count(*)], coalesce((array_agg(m.id))[count(*)], p_id), coalesce(array_agg(m.id) filter (where m.free), '{}')
+    into v_count, v_last, p_id, ids
+    from (
+        select m.xid, m.id, penstock_data.may_be_ahead(p_queue, p_position, m, p_now) and m.xid is distinct from v_me as free
+        from penstock_data.messages m
+        where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and (m.xid, m.id) > (p_xid, p_id)
+          and m.xid <> all (v_late)
+        order by m.xid, m.id limit p_look) m;
+    p_xid := coalesce(v_last, p_xid);
+    ids := v_first || ids;
+    more := v_count = p_look;
 end
 $$;
 
--- The same for a queue that is not direct.  fifo: only the first message of a key that the queue has not read, if nothing of that
--- key is under way.
-create or replace function penstock_data.ahead_by_id(p_queue penstock_data.queues, p_now timestamptz, p_look int) returns bigint[]
+-- The same for a queue that is not direct, from the position on.  The log is read as the position will read it, so that nothing
+-- is left out between the first and the last message.  fifo: only the first message of a key that the queue has not read, if
+-- nothing of that key is under way.
+create or replace function penstock_data.ahead_by_id(
+    p_queue penstock_data.queues, p_now timestamptz, p_look int, out ids bigint[], out more boolean
+)
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_me xid8 := pg_current_xact_id_if_assigned();
+    v_me       xid8 := pg_current_xact_id_if_assigned();
+    v_position penstock_data.positions := penstock_data.seen_position(p_queue.id);
+    v_log      bigint[] := '{}';
+    v_read     penstock_data.pick;
 begin
-    return array(
+    if v_position.last_id is not null then
+        v_read := penstock_data.read_by_id(p_queue, v_position, p_look);
+        v_log := v_read.message_ids;
+    end if;
+    if cardinality(v_log) < p_look then
+        v_read := penstock_data.read_by_id(p_queue, penstock_data.next_window(v_position), p_look);
+        v_log := v_log || v_read.message_ids;
+    end if;
+    more := cardinality(v_log) >= p_look;
+    -- In one statement: the claim that moves the position deletes notes and makes lanes busy.
+    ids := array(
         select u.id
         from (
-            select u.*, row_number() over (partition by case when p_queue.ordering = 'fifo' then coalesce(u.key, '') else u.id::text end
-                order by u.place, u.id) as nth
-            from penstock_data.unread_some(p_queue.id, 0, p_look) u
-            where u.unread
+            select m.id, u.place, m.key, m.xid, m.deliver_after, m.expires_at, m.published_at,
+                row_number() over (partition by case when p_queue.ordering = 'fifo' then coalesce(m.key, '') else m.id::text end
+                    order by u.place) as nth
+            from penstock_data.seen_position(p_queue.id) p
+            cross join unnest(v_log) with ordinality as u(id, place)
+            cross join lateral (
+                select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
+            where penstock_data.is_unread(p_queue, p, m)
         ) u
-        cross join lateral (
-            select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
-        where u.nth = 1 and m.xid is distinct from v_me and (u.deliver_after > p_now) is not true
-          and (p_queue.ordering = 'fifo' or not m.flagged)
-          and (least(m.expires_at, m.published_at + p_queue.retention) <= p_now) is not true
+        where u.nth = 1 and u.xid is distinct from v_me and (u.deliver_after > p_now) is not true
+          and (least(u.expires_at, u.published_at + p_queue.retention) <= p_now) is not true
           and (p_queue.ordering <> 'fifo' or not penstock_data.is_lane_busy(p_queue.id, coalesce(u.key, '')))
-        order by u.place, u.id);
+        order by u.place);
 end
 $$;
 
@@ -266,7 +284,8 @@ begin
     if not p_queue.direct then
         return array(
             select u.id
-            from unnest(penstock_data.ahead_by_id(p_queue, p_now, p_look)) with ordinality as u(id, place)
+            from penstock_data.ahead_by_id(p_queue, p_now, p_look) a
+            cross join unnest(a.ids) with ordinality as u(id, place)
             where u.id in (select unnest(p_ids)) order by u.place);
     end if;
     return array(
@@ -282,19 +301,28 @@ $$;
 
 -- Claim messages ahead of the position.  may_claim_ahead() has said that this may be.
 -- Locks: the messages, and the rows of the schedule, that it takes.  Waits for nothing.
-create or replace function penstock_data.claim_ahead(p_queue_name text, p_token text, p_seconds int, p_limit int)
-returns setof penstock_data.claimed_message
+-- p_rest: the batch has messages already.
+create or replace function penstock_data.claim_ahead(
+    p_queue_name text, p_token text, p_seconds int, p_limit int, p_rest boolean default false
+) returns setof penstock_data.claimed_message
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_queue    penstock_data.queues;
     v_position penstock_data.positions;
     v_now      timestamptz := penstock_data.clock();
     v_deadline timestamptz := v_now + p_seconds * interval '1 second';
-    c_look     constant int := 200;         -- messages that are looked at besides
+    c_rounds   constant int := 5;           -- how often the log is looked at, each time four times as much of it
+    v_look     int := p_limit + 200;
     v_due      record;
+    v_log      record;
+    v_xid      xid8;                        -- direct queues: the log is looked at behind this place …
+    v_id       bigint;
+    v_noted    boolean := false;            -- … and that is behind what is noted, …
+    v_first    record;                      -- … for which this place was left
+    v_back     boolean := false;
     v_ids      bigint[];
     v_left     int := p_limit;
-    v_behind   boolean := false;
+    v_held     boolean := false;            -- others have locked what this claim could take
 begin
     perform penstock_data.check_claim(p_token, p_seconds, p_limit);
     perform penstock_data.check_queue(p_queue_name);
@@ -327,11 +355,15 @@ begin
         return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_due.ids, v_due.attempts, v_deadline);
     end if;
 
-    -- The log: first from the position on, then behind all that was claimed ahead before.
-    while v_left > 0 loop
-        v_ids := case when v_queue.direct then penstock_data.ahead_of(v_queue, v_position, v_now, v_left + c_look, v_behind)
-            else penstock_data.ahead_by_id(v_queue, v_now, v_left + c_look) end;
-        v_ids := penstock_data.still_ahead(v_queue, v_now, penstock_data.lock_messages(v_queue.id, v_ids, v_left), v_left + c_look);
+    -- The log: from the position on, and further behind what others have locked.
+    for v_round in 1 .. c_rounds loop
+        exit when v_left = 0;
+        if v_queue.direct then
+            select * into v_log from penstock_data.ahead_of(v_queue, v_position, v_now, v_look, v_xid, v_id);
+        else
+            select *, null::xid8 as p_xid, null::bigint as p_id into v_log from penstock_data.ahead_by_id(v_queue, v_now, v_look);
+        end if;
+        v_ids := penstock_data.still_ahead(v_queue, v_now, penstock_data.lock_messages(v_queue.id, v_log.ids, v_left), v_look);
         if v_ids <> '{}' then
             insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, lanes)
             select v_queue.id, min(u.id), v_deadline, v_now, p_token, v_ids,
@@ -351,21 +383,50 @@ begin
                 insert into penstock_data.flags (topic_id) values (v_queue.topic_id) on conflict do nothing;
             end if;
             v_left := v_left - cardinality(v_ids);
+            v_position.ahead := true;
             return query select * from penstock_data.claimed_rows(
                 v_queue.topic_id, v_ids, array_fill(1, array[cardinality(v_ids)]), v_deadline);
         end if;
-        exit when v_behind or not v_queue.direct;
-        v_behind := true;
-    end loop;
-    if v_left = p_limit then
-        -- Others may hold what the queue has: messages enter the schedule of a queue that is not direct when a claim commits.
-        if not v_queue.direct or penstock_data.has_slices(v_queue.id) then
-            perform penstock_data.tell_busy(p_queue_name);
+        v_held := v_held or cardinality(v_log.ids) > cardinality(v_ids);
+        if v_noted and not (v_log.more and v_round < c_rounds - 1) then
+            -- At last where it was left: others may have let go what lies before the notes.
+            exit when v_back;
+            v_back := true;
+            v_xid := v_first.p_xid;
+            v_id := v_first.p_id;
+        else
+            exit when v_back or not v_log.more;
+            v_xid := v_log.p_xid;
+            v_id := v_log.p_id;
         end if;
-        return;
+        if v_round = 1 and v_queue.direct then
+            v_first := v_log;
+            select true, a.xid, a.message_id into v_noted, v_xid, v_id
+            from (
+                select a.xid, a.message_id from penstock_data.claimed_ahead a where a.queue_id = v_queue.id
+                order by a.xid desc, a.message_id desc limit 1) a
+            where (a.xid, a.message_id) > (v_xid, v_id);
+            if v_noted is not true then
+                v_noted := false;
+                v_xid := v_log.p_xid;
+                v_id := v_log.p_id;
+            end if;
+        end if;
+        v_look := 4 * v_look;
+    end loop;
+    if v_left < p_limit then
+        perform penstock_data.end_waiting(v_queue, p_token, v_now);
+    elsif not p_rest and (
+        -- Others hold what the queue has.  Some of it enters the schedule when a claim commits: all that is in a queue which is
+        -- not direct, and what is flagged.
+        v_held or not v_queue.direct or penstock_data.has_slices(v_queue.id)
+        or exists (
+            select from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = v_queue.topic_id and m.flagged and m.xid >= pg_snapshot_xmin(v_position.flagged_from)
+              and penstock_data.is_unread(v_queue, v_position, m))
+    ) then
+        perform penstock_data.tell_busy(p_queue_name);
     end if;
-    delete from penstock_data.waiting w
-    where w.topic_id = v_queue.topic_id and w.until > v_now and w.queue_id = v_queue.id and coalesce(w.token = p_token, true);
 end
 $$;
 

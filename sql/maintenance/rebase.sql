@@ -39,6 +39,7 @@ begin
     update penstock_data.receipts r set xid = v_me;
     update penstock_data.scheduled s set xid = null where s.xid is not null;
     delete from penstock_data.flags;
+    update penstock_data.message_locks l set noted_by = null where l.noted_by is not null;
     delete from penstock_data.emptied;
     -- Streams can't go on; until they are deleted, history is kept for them as the log is kept by their readers.
     update penstock_data.stream_positions p set current_offset = jsonb_set(p.current_offset, '{snap}', to_jsonb(v_before::text));
