@@ -15,11 +15,18 @@ language sql immutable as $$
 $$;
 
 -- The rows that stand for the marks of messages taken: one at every 256th, and one at the last.
+-- p_xids: the window has gaps, in which others may find messages that were not there before; then also one at the last of each
+-- transaction, which leaves no gap within it.
 -- In PL/pgSQL, because its plan is kept; the first case stands in consume_messages_batch as well.
-create or replace function penstock_data.mark_slots(p_queue_id bigint, p_ids bigint[]) returns int[]
+create or replace function penstock_data.mark_slots(p_queue_id bigint, p_ids bigint[], p_xids xid8[]) returns int[]
 language plpgsql immutable as $$
 begin
-    if cardinality(p_ids) <= 256 then
+    if p_xids is not null then
+        return array(
+            select distinct 16384 + penstock_data.message_slot(p_queue_id, u.id)
+            from unnest(p_ids, p_xids) with ordinality as u(id, xid, place)
+            where u.place % 256 = 0 or u.place = cardinality(p_ids) or u.xid <> p_xids[u.place + 1]);
+    elsif cardinality(p_ids) <= 256 then
         return array[16384 + penstock_data.message_slot(p_queue_id, p_ids[cardinality(p_ids)])];
     end if;
     return array(
@@ -85,12 +92,12 @@ begin
 end
 $$;
 
--- Lock messages that a claim takes from the log, in the order in which it is read, by marks.  False: claims ahead are or were
--- about, so single messages have to be locked.
-create or replace function penstock_data.mark_messages(p_queue_id bigint, p_ids bigint[]) returns boolean
+-- Lock messages that a claim takes from the log, in the order in which it is read, by marks.  p_xids as in mark_slots.  False:
+-- claims ahead are or were about, so single messages have to be locked.
+create or replace function penstock_data.mark_messages(p_queue_id bigint, p_ids bigint[], p_xids xid8[]) returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
-    v_slots int[] := penstock_data.mark_slots(p_queue_id, p_ids);
+    v_slots int[] := penstock_data.mark_slots(p_queue_id, p_ids, p_xids);
 begin
     if cardinality(v_slots) > cardinality(array(
         select l.slot from penstock_data.message_locks l where l.slot = any (v_slots) for update skip locked))
@@ -121,16 +128,16 @@ $$;
 
 -- Of messages that the position comes to, in the order in which they are read, the first p_limit that a claim may take, locked;
 -- passed: how many the position may pass, the noted ones among them.  It stops before the first that another transaction has
--- locked.  p_noted: some may be noted.  p_marks: marks may stand for them.
+-- locked.  p_noted: some may be noted.  p_marks: marks may stand for them; p_xids as in mark_slots.
 create or replace function penstock_data.pass_ahead(
-    p_queue_id bigint, p_ids bigint[], p_limit int, p_noted boolean, p_marks boolean, out taken bigint[], out passed int
+    p_queue_id bigint, p_ids bigint[], p_limit int, p_noted boolean, p_marks boolean, p_xids xid8[], out taken bigint[], out passed int
 )
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_noted  bigint[];
     v_locked bigint[];
 begin
-    if p_marks and p_noted is null and cardinality(p_ids) <= p_limit and penstock_data.mark_messages(p_queue_id, p_ids) then
+    if p_marks and p_noted is null and cardinality(p_ids) <= p_limit and penstock_data.mark_messages(p_queue_id, p_ids, p_xids) then
         taken := p_ids;
         passed := cardinality(p_ids);
         return;
@@ -238,14 +245,15 @@ begin
 end
 $$;
 
--- Messages of the log that a direct queue has not read and a claim ahead may try, in the order in which they are read: from the
--- position on, or behind what is noted last (p_behind).  p_look rows of the log are looked at, and of the last 256 none is named:
--- a mark may lie behind them.  Messages whose time is over are left to the claim that moves the position.
+-- Messages of the log that a direct queue has not read and a claim ahead may try (ids), in the order in which they are read:
+-- p_look rows are looked at behind (p_xid, p_id), which moves on.  Null: from the position on, the late ones first.
+-- looked: all unread ones of them.  more: there may be others.  Of the last 256 none is named then, because a mark may lie
+-- behind them.  Messages whose time is over are left to the claim that moves the position.
 create or replace function penstock_data.ahead_of(
-    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_look int, p_behind boolean
-) returns table (id bigint, slot int, place bigint, free boolean)
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_look int,
+    inout p_xid xid8, inout p_id bigint, out looked bigint[], out ids bigint[], out more boolean
+)
 language plpgsql set plan_cache_mode = force_generic_plan as $$
-#variable_conflict use_column
 declare
     v_window xid8 := pg_snapshot_xmax(case when p_position.last_xid is null then p_position.window_to else p_position.window_from end);
     v_late   xid8[] := array(
@@ -253,74 +261,69 @@ declare
             penstock_data.open_xids(p_position.window_from) || penstock_data.open_xids(p_position.window_to)) as l(xid)
         order by l.xid);
     v_me     xid8 := pg_current_xact_id_if_assigned();
-    v_xid    xid8 := coalesce(p_position.last_xid, '0');
-    v_id     bigint := coalesce(p_position.last_id, 0);
+    v_first  record;
+    v_range  record;
 begin
-    if v_xid < v_window then
-        v_xid := v_window;
-        v_id := 0;
-    end if;
-    if p_behind then
-        select a.xid, a.message_id into v_xid, v_id
+    if p_xid is null then
+        p_xid := coalesce(p_position.last_xid, '0');
+        p_id := coalesce(p_position.last_id, 0);
+        if p_xid < v_window then
+            p_xid := v_window;
+            p_id := 0;
+        end if;
+        select array_agg(m.id order by m.nth) filter (where m.unread) as looked,
+            array_agg(m.id order by m.nth) filter (where m.free and (m.count < p_look or m.nth <= m.count - 256)) as ids
+        into v_first
         from (
-            select v_xid as xid, v_id as message_id
-            union all
-            (select a.xid, a.message_id from penstock_data.claimed_ahead a where a.queue_id = p_queue.id
-            order by a.xid desc, a.message_id desc limit 1)) a
-        order by a.xid desc, a.message_id desc limit 1;
+            select (m.message).id, row_number() over (order by (m.message).xid, (m.message).id) as nth, count(*) over () as count,
+                penstock_data.is_unread(p_queue, p_position, m.message) as unread,
+                penstock_data.may_be_ahead(p_queue, p_position, m.message, p_now) and (m.message).xid is distinct from v_me as free
+            from (
+                select m.message
+                from unnest(v_late) with ordinality as late(xid, nth)
+                cross join lateral (
+                    -- One xid as a range: docs/internals/windows.md, "Two scans".
+                    select m as message from penstock_data.messages m
+                    where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid between late.xid and late.xid
+                    order by m.xid, m.id limit p_look) m
+                order by late.nth, (m.message).id limit p_look) m) m;
     end if;
-    return query
-    select (m.message).id, penstock_data.message_slot(p_queue.id, (m.message).id), row_number() over (order by m.part, (m.message).xid, (m.message).id),
-        (m.count < p_look or m.nth <= m.count - 256) and (m.message).xid is distinct from v_me
-        and (least((m.message).expires_at, (m.message).published_at + p_queue.retention) <= p_now) is not true
+    select count(*)::int as count, array_agg(m.xid) as xids, array_agg(m.id) as all_ids, array_agg(m.id) filter (where m.unread) as looked,
+        array_agg(m.id) filter (where m.free and (m.count < p_look or m.nth <= m.count - 256)) as ids
+    into v_range
     from (
-        select m.part, m.message, count(*) over (partition by m.part) as count,
-            row_number() over (partition by m.part order by (m.message).xid, (m.message).id) as nth
+        select m.*, count(*) over () as count
         from (
-            (select 1 as part, m.message
-            from unnest(v_late) with ordinality as late(xid, nth)
-            cross join lateral (
-                -- One xid as a range: docs/internals/windows.md, "Two scans".
-                select m as message from penstock_data.messages m
-                where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid between late.xid and late.xid
-                order by m.xid, m.id limit p_look) m
-            where not p_behind
-            order by late.nth, (m.message).id limit p_look)
-            union all
-            (select 2, m as message
+            select m.xid, m.id, row_number() over (order by m.xid, m.id) as nth, penstock_data.is_unread(p_queue, p_position, m) as unread,
+                penstock_data.may_be_ahead(p_queue, p_position, m, p_now) and m.xid is distinct from v_me as free
             from penstock_data.messages m
-            where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and (m.xid, m.id) > (v_xid, v_id)
+            where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and (m.xid, m.id) > (p_xid, p_id)
               and m.xid <> all (v_late)
-            order by m.xid, m.id limit p_look)
-        ) m
-    ) m
-    where penstock_data.is_unread(p_queue, p_position, m.message);
+            order by m.xid, m.id limit p_look) m
+        order by m.nth) m;
+    more := v_range.count = p_look;
+    if more then
+        p_xid := v_range.xids[p_look - 256];
+        p_id := v_range.all_ids[p_look - 256];
+    end if;
+    looked := coalesce(v_first.looked, '{}') || coalesce(v_range.looked, '{}');
+    ids := coalesce(v_first.ids, '{}') || coalesce(v_range.ids, '{}');
 end
 $$;
 
--- Lock messages of the log for a claim ahead, p_limit at most: those behind all marks that no other transaction has locked.
-create or replace function penstock_data.lock_ahead(
-    p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_limit int, p_behind boolean
-) returns bigint[]
+-- Lock messages of the log for a claim ahead, p_limit at most: those of p_ids that lie behind all marks and that no other
+-- transaction has locked.  p_looked: all messages between the first and the last of them, in order, and 256 more.
+create or replace function penstock_data.lock_ahead(p_queue_id bigint, p_looked bigint[], p_ids bigint[], p_limit int) returns bigint[]
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-    v_seen   record;
-    v_locked bigint[];
-    v_marks  int[];
-begin
-    select array_agg(a.id order by a.place) as ids, array_agg(a.id order by a.place) filter (where a.free) as free,
-        array_agg(16384 + a.slot order by a.place) as marks
-    into v_seen
-    from penstock_data.ahead_of(p_queue, p_position, p_now, p_limit + 600, p_behind) a;
-    if v_seen.ids is null then
-        return '{}';
-    end if;
+    v_slots  int[] := array(
+        select 16384 + penstock_data.message_slot(p_queue_id, u.id) from unnest(p_looked) with ordinality as u(id, place) order by u.place);
     -- Only behind the marks that are there now …
-    v_marks := penstock_data.locked_marks(v_seen.marks);
-    v_locked := penstock_data.lock_messages(
-        p_queue.id, penstock_data.behind_marks(v_seen.ids, v_seen.marks, v_marks, v_seen.free), p_limit);
+    v_marks  int[] := penstock_data.locked_marks(v_slots);
+    v_locked bigint[] := penstock_data.lock_messages(p_queue_id, penstock_data.behind_marks(p_looked, v_slots, v_marks, p_ids), p_limit);
+begin
     -- … and behind those that are there with the locks in hand.
-    return penstock_data.behind_marks(v_seen.ids, v_seen.marks, v_marks || penstock_data.locked_marks(v_seen.marks), v_locked);
+    return penstock_data.behind_marks(p_looked, v_slots, v_marks || penstock_data.locked_marks(v_slots), v_locked);
 end
 $$;
 
@@ -336,43 +339,63 @@ begin
     exception when sqlstate 'PS000' then
         null;
     end;
-    return array(select distinct s from unnest(p_slots) s where s <> all (v_free));
+    return array(select distinct s from unnest(p_slots) s where s not in (select unnest(v_free)));
 end
 $$;
 
 -- Of messages p_some, those that lie behind all set marks.  p_ids and p_slots: all messages and their marks, in order.
 create or replace function penstock_data.behind_marks(p_ids bigint[], p_slots int[], p_marks int[], p_some bigint[]) returns bigint[]
-language sql immutable as $$
-    select array(
-        select u.id
-        from unnest(p_ids) with ordinality as u(id, place)
-        where u.place > coalesce((select max(m.place) from unnest(p_slots) with ordinality as m(slot, place) where m.slot = any (p_marks)), 0)
-          and (u.id in (select unnest(p_some))) is true
-        order by u.place)
-$$;
-
--- The same for a queue that is not direct.  fifo: only the first message of a key that the queue has not read, if nothing of that
--- key is under way.
-create or replace function penstock_data.ahead_by_id(p_queue penstock_data.queues, p_now timestamptz, p_look int) returns bigint[]
-language plpgsql set plan_cache_mode = force_generic_plan as $$
+language plpgsql immutable as $$
 declare
-    v_me xid8 := pg_current_xact_id_if_assigned();
+    v_last bigint := (select max(m.place) from unnest(p_slots) with ordinality as m(slot, place) where m.slot in (select unnest(p_marks)));
 begin
     return array(
         select u.id
+        from unnest(p_ids) with ordinality as u(id, place)
+        where u.place > coalesce(v_last, 0) and (u.id in (select unnest(p_some))) is true
+        order by u.place);
+end
+$$;
+
+-- The same for a queue that is not direct, from the position on.  The log is read as the position will read it, so that nothing
+-- is left out between the first and the last message.  fifo: only the first message of a key that the queue has not read, if
+-- nothing of that key is under way.
+create or replace function penstock_data.ahead_by_id(
+    p_queue penstock_data.queues, p_now timestamptz, p_look int, out ids bigint[], out more boolean
+)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_me       xid8 := pg_current_xact_id_if_assigned();
+    v_position penstock_data.positions := penstock_data.seen_position(p_queue.id);
+    v_log      bigint[] := '{}';
+    v_read     penstock_data.pick;
+begin
+    if v_position.last_id is not null then
+        v_read := penstock_data.read_by_id(p_queue, v_position, p_look);
+        v_log := v_read.message_ids;
+    end if;
+    if cardinality(v_log) < p_look then
+        v_read := penstock_data.read_by_id(p_queue, penstock_data.next_window(v_position), p_look);
+        v_log := v_log || v_read.message_ids;
+    end if;
+    more := cardinality(v_log) >= p_look;
+    -- In one statement: the claim that moves the position deletes notes and makes lanes busy.
+    ids := array(
+        select u.id
         from (
-            select u.*, row_number() over (partition by case when p_queue.ordering = 'fifo' then coalesce(u.key, '') else u.id::text end
-                order by u.place, u.id) as nth
-            from penstock_data.unread_some(p_queue.id, 0, p_look) u
-            where u.unread
+            select m.id, u.place, m.key, m.xid, m.deliver_after, m.expires_at, m.published_at,
+                row_number() over (partition by case when p_queue.ordering = 'fifo' then coalesce(m.key, '') else m.id::text end
+                    order by u.place) as nth
+            from penstock_data.seen_position(p_queue.id) p
+            cross join unnest(v_log) with ordinality as u(id, place)
+            cross join lateral (
+                select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
+            where penstock_data.is_unread(p_queue, p, m)
         ) u
-        cross join lateral (
-            select * from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m
-        where u.nth = 1 and m.xid is distinct from v_me and (u.deliver_after > p_now) is not true
-          and (p_queue.ordering = 'fifo' or not m.flagged)
-          and (least(m.expires_at, m.published_at + p_queue.retention) <= p_now) is not true
+        where u.nth = 1 and u.xid is distinct from v_me and (u.deliver_after > p_now) is not true
+          and (least(u.expires_at, u.published_at + p_queue.retention) <= p_now) is not true
           and (p_queue.ordering <> 'fifo' or not penstock_data.is_lane_busy(p_queue.id, coalesce(u.key, '')))
-        order by u.place, u.id);
+        order by u.place);
 end
 $$;
 
@@ -396,7 +419,8 @@ begin
     if not p_queue.direct then
         return array(
             select u.id
-            from unnest(penstock_data.ahead_by_id(p_queue, p_now, p_look)) with ordinality as u(id, place)
+            from penstock_data.ahead_by_id(p_queue, p_now, p_look) a
+            cross join unnest(a.ids) with ordinality as u(id, place)
             where u.id in (select unnest(p_ids)) order by u.place);
     end if;
     return array(
@@ -412,19 +436,28 @@ $$;
 
 -- Claim messages ahead of the position.  may_claim_ahead() has said that this may be.
 -- Locks: the messages, and the rows of the schedule, that it takes.  Waits for nothing.
-create or replace function penstock_data.claim_ahead(p_queue_name text, p_token text, p_seconds int, p_limit int)
-returns setof penstock_data.claimed_message
+-- p_rest: the batch has messages already.
+create or replace function penstock_data.claim_ahead(
+    p_queue_name text, p_token text, p_seconds int, p_limit int, p_rest boolean default false
+) returns setof penstock_data.claimed_message
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_queue    penstock_data.queues;
     v_position penstock_data.positions;
     v_now      timestamptz := penstock_data.clock();
     v_deadline timestamptz := v_now + p_seconds * interval '1 second';
-    c_look     constant int := 200;         -- messages that are looked at besides
+    c_rounds   constant int := 5;           -- how often the log is looked at, each time four times as much of it
+    v_look     int := p_limit + 600;
     v_due      record;
+    v_log      record;
+    v_xid      xid8;                        -- direct queues: the log is looked at behind this place …
+    v_id       bigint;
+    v_noted    boolean := false;            -- … and that is behind what is noted, …
+    v_first    record;                      -- … for which this place was left
+    v_back     boolean := false;
     v_ids      bigint[];
     v_left     int := p_limit;
-    v_behind   boolean := false;
+    v_held     boolean := false;            -- others have locked what this claim could take
 begin
     perform penstock_data.check_claim(p_token, p_seconds, p_limit);
     perform penstock_data.check_queue(p_queue_name);
@@ -457,11 +490,17 @@ begin
         return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_due.ids, v_due.attempts, v_deadline);
     end if;
 
-    -- The log: first from the position on, then behind all that was claimed ahead before.
-    while v_left > 0 loop
-        v_ids := case when v_queue.direct then penstock_data.lock_ahead(v_queue, v_position, v_now, v_left, v_behind)
-            else penstock_data.lock_messages(v_queue.id, penstock_data.ahead_by_id(v_queue, v_now, v_left + c_look), v_left) end;
-        v_ids := penstock_data.still_ahead(v_queue, v_now, v_ids, v_left + c_look);
+    -- The log: from the position on, and further behind what others have locked.
+    for v_round in 1 .. c_rounds loop
+        exit when v_left = 0;
+        if v_queue.direct then
+            select * into v_log from penstock_data.ahead_of(v_queue, v_position, v_now, v_look, v_xid, v_id);
+            v_ids := penstock_data.lock_ahead(v_queue.id, v_log.looked, v_log.ids, v_left);
+        else
+            select *, null::xid8 as p_xid, null::bigint as p_id into v_log from penstock_data.ahead_by_id(v_queue, v_now, v_look);
+            v_ids := penstock_data.lock_messages(v_queue.id, v_log.ids, v_left);
+        end if;
+        v_ids := penstock_data.still_ahead(v_queue, v_now, v_ids, v_look);
         if v_ids <> '{}' then
             insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, lanes)
             select v_queue.id, min(u.id), v_deadline, v_now, p_token, v_ids,
@@ -481,21 +520,50 @@ begin
                 insert into penstock_data.flags (topic_id) values (v_queue.topic_id) on conflict do nothing;
             end if;
             v_left := v_left - cardinality(v_ids);
+            v_position.ahead := true;
             return query select * from penstock_data.claimed_rows(
                 v_queue.topic_id, v_ids, array_fill(1, array[cardinality(v_ids)]), v_deadline);
         end if;
-        exit when v_behind or not v_queue.direct;
-        v_behind := true;
-    end loop;
-    if v_left = p_limit then
-        -- Others may hold what the queue has: messages enter the schedule of a queue that is not direct when a claim commits.
-        if not v_queue.direct or penstock_data.has_slices(v_queue.id) then
-            perform penstock_data.tell_busy(p_queue_name);
+        v_held := v_held or cardinality(v_log.ids) > cardinality(v_ids);
+        if v_noted and not (v_log.more and v_round < c_rounds - 1) then
+            -- At last where it was left: others may have let go what lies before the notes.
+            exit when v_back;
+            v_back := true;
+            v_xid := v_first.p_xid;
+            v_id := v_first.p_id;
+        else
+            exit when v_back or not v_log.more;
+            v_xid := v_log.p_xid;
+            v_id := v_log.p_id;
         end if;
-        return;
+        if v_round = 1 and v_queue.direct then
+            v_first := v_log;
+            select true, a.xid, a.message_id into v_noted, v_xid, v_id
+            from (
+                select a.xid, a.message_id from penstock_data.claimed_ahead a where a.queue_id = v_queue.id
+                order by a.xid desc, a.message_id desc limit 1) a
+            where (a.xid, a.message_id) > (v_xid, v_id);
+            if v_noted is not true then
+                v_noted := false;
+                v_xid := v_log.p_xid;
+                v_id := v_log.p_id;
+            end if;
+        end if;
+        v_look := 4 * v_look;
+    end loop;
+    if v_left < p_limit then
+        perform penstock_data.end_waiting(v_queue, p_token, v_now);
+    elsif not p_rest and (
+        -- Others hold what the queue has.  Some of it enters the schedule when a claim commits: all that is in a queue which is
+        -- not direct, and what is flagged.
+        v_held or not v_queue.direct or penstock_data.has_slices(v_queue.id)
+        or exists (
+            select from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = v_queue.topic_id and m.flagged and m.xid >= pg_snapshot_xmin(v_position.flagged_from)
+              and penstock_data.is_unread(v_queue, v_position, m))
+    ) then
+        perform penstock_data.tell_busy(p_queue_name);
     end if;
-    delete from penstock_data.waiting w
-    where w.topic_id = v_queue.topic_id and w.until > v_now and w.queue_id = v_queue.id and coalesce(w.token = p_token, true);
 end
 $$;
 

@@ -105,7 +105,8 @@ begin
     v_pick.message_ids := v_read.ids;
     v_passed := v_read.count;
     if v_read.count > 0 then
-        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.ids, p_limit, p_position.ahead, true);
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.ids, p_limit, p_position.ahead, true,
+            case when pg_snapshot_xmin(p_position.window_to) < pg_snapshot_xmax(p_position.window_to) then v_read.xids end);
         v_pick.message_ids := v_free.taken;
         v_passed := v_free.passed;
         if v_free.taken <> v_read.ids[:cardinality(v_free.taken)] then
@@ -179,6 +180,9 @@ begin
     end if;
 
     if v_care.needed then
+        if v_care.full then
+            v_position.full_scan_at := v_now;       -- attend and pick_scheduled say if it is due again
+        end if;
         v_position := penstock_data.attend(v_queue, v_position, v_care.snapshot, v_now, batch_size, v_care.full, p_last_id);
         if not v_queue.direct and v_position.slices_from is not null and not p_slice then
             return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, v_left);
@@ -189,12 +193,15 @@ begin
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
             array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_queue.direct),
             consumer_token, v_care.deadline, v_now, v_left);
-        v_blocked := (v_pick.position).full_scan_at < v_position.full_scan_at;      -- it met rows that are locked
+        v_blocked := (v_pick.position).full_scan_at = '-infinity';      -- there are rows that others have locked
         if v_pick.message_ids is not null then
             v_left := v_left - cardinality(v_pick.message_ids);
             return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_pick.message_ids, v_pick.attempts, v_care.deadline);
         end if;
         v_position := penstock_data.plan_attention(v_pick.position, v_now, v_care.started_at, v_queue.direct, v_left < batch_size, v_care.full);
+        if v_blocked then
+            v_position := penstock_data.look_again(v_position, v_now);
+        end if;
         v_dirty := v_position::text <> v_care.position::text;
     end if;
     v_position.floor := v_now;
@@ -248,6 +255,9 @@ begin
         v_pick := penstock_data.pick_scheduled(v_queue, v_position,
             array(select l from unnest(v_position.levels) l where l < 0), consumer_token, v_care.deadline, v_now, v_left);
         v_position := v_pick.position;
+        if v_position.full_scan_at = '-infinity' then
+            v_position := penstock_data.look_again(v_position, v_now);
+        end if;
         if v_pick.message_ids is not null then
             v_left := v_left - cardinality(v_pick.message_ids);
             v_dirty := true;
@@ -266,7 +276,7 @@ begin
         v_blocked := v_blocked or penstock_data.has_unread(v_queue.id);
     end if;
     if v_blocked and not p_slice and v_left > 0 and current_setting('transaction_isolation') = 'read committed' then
-        return query select * from penstock_data.claim_ahead(queue_name, consumer_token, vt_seconds, v_left);
+        return query select * from penstock_data.claim_ahead(queue_name, consumer_token, vt_seconds, v_left, v_left < batch_size);
         get diagnostics v_count = row_count;
         v_left := v_left - v_count;
     end if;
@@ -274,10 +284,8 @@ begin
     if v_left = batch_size and not p_slice and v_position.slices_from is not null then
         perform penstock_data.tell_busy(queue_name);
     end if;
-    -- There was something, so this consumer needs no waking until it looks in vain again.
     if v_left < batch_size and v_care.awaited then
-        delete from penstock_data.waiting w
-        where w.topic_id = v_queue.topic_id and w.until > v_now and w.queue_id = v_queue.id and coalesce(w.token = consumer_token, true);
+        perform penstock_data.end_waiting(v_queue, consumer_token, v_now);
     end if;
 end
 $$;

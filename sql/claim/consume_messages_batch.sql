@@ -64,7 +64,7 @@ begin
                 select * into v_position from penstock_data.fast_path(
                     v_queue.id, v_queue.topic_id, consumer_token, v_queue.clock, vt_seconds);
                 if v_position.plain and v_position.alone then
-                    select count(*)::int as count, min(m.id) as first_id, array_agg(m.id) as ids, (array_agg(m.xid))[count(*)] as last_xid,
+                    select count(*)::int as count, min(m.id) as first_id, array_agg(m.id) as ids, array_agg(m.xid) as xids,
                         bool_or(m.lapsed) as lapsed
                     into v_read
                     from (
@@ -78,8 +78,8 @@ begin
                     -- A window that was begun earlier and does not fill the batch is left to claim_with_care, and so is what lapsed,
                     -- and what claims ahead may have taken.
                     if v_read.count > 0 and v_read.lapsed is not true and (v_position.current or v_read.count = batch_size) then
-                        if v_read.count > 256 then
-                            v_alone := penstock_data.mark_messages(v_queue.id, v_read.ids);
+                        if v_read.count > 256 or not v_position.current then
+                            v_alone := penstock_data.mark_messages(v_queue.id, v_read.ids, case when not v_position.current then v_read.xids end);
                         else
                             select true into v_alone from penstock_data.message_locks l
                             where l.slot = 16384 + penstock_data.message_slot(v_queue.id, v_read.ids[v_read.count])
@@ -98,7 +98,7 @@ begin
                             values (
                                 v_queue.id, v_position.seq + 1,
                                 case when v_read.count < batch_size then v_position.window_to else v_position.window_from end, v_position.window_to,
-                                case when v_read.count = batch_size then v_read.last_xid end,
+                                case when v_read.count = batch_size then v_read.xids[batch_size] end,
                                 case when v_read.count = batch_size then v_read.ids[batch_size] end,
                                 v_position.flagged_from, v_position.now, v_position.full_scan_at, least(v_position.attend_at, v_position.deadline));
                             return query

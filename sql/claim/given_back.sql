@@ -23,6 +23,7 @@ create or replace function penstock_data.lift_late(
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_places     tid[];
+    v_free       tid[];
     v_priorities int[];
 begin
     select array_agg(s.ctid), array_agg(distinct s.priority) into v_places, v_priorities
@@ -52,12 +53,15 @@ begin
         moving := moving or pg_snapshot_xmin(p_position.flagged_from) < pg_snapshot_xmax(p_position.flagged_from)
             or pg_snapshot_xmin(p_snapshot) = pg_snapshot_xmax(p_snapshot);
     end if;
-    v_places := penstock_data.lock_places(v_places);
-    if v_places <> '{}' then
+    v_free := penstock_data.lock_places(v_places);
+    if cardinality(v_free) < cardinality(v_places) then
+        p_position.full_scan_at := '-infinity';     -- claims ahead have locked the others (look_again)
+    end if;
+    if v_free <> '{}' then
         update penstock_data.scheduled s
         set xid = null, visible_at = (
             select level.floor + interval '1 microsecond' from penstock_data.level_places(p_position) level where level.priority = s.priority)
-        where s.ctid = any (v_places) and (s.visible_at, s.message_id) <= (
+        where s.ctid = any (v_free) and (s.visible_at, s.message_id) <= (
             select level.floor, level.floor_id from penstock_data.level_places(p_position) level where level.priority = s.priority);
     end if;
 end

@@ -16,6 +16,16 @@ begin
 end
 $$;
 
+-- A claim has found something, so its consumer needs no waking until it looks in vain again.  Registrations that another claim
+-- is ending are left to it.
+create or replace function penstock_data.end_waiting(p_queue penstock_data.queues, p_token text, p_now timestamptz) returns void
+language sql as $$
+    delete from penstock_data.waiting w where w.ctid = any (array(
+        select o.ctid from penstock_data.waiting o
+        where o.topic_id = p_queue.topic_id and o.until > p_now and o.queue_id = p_queue.id and coalesce(o.token = p_token, true)
+        for update skip locked))
+$$;
+
 -- Under REPEATABLE READ the position we see may be old.  Locking it and writing it again at the next seq tells: PostgreSQL
 -- raises a serialization error when it was trimmed, or when somebody was there first.
 create or replace function penstock_data.guard_position(p_position penstock_data.positions) returns penstock_data.positions
@@ -245,7 +255,7 @@ begin
     ) m;
     v_passed := cardinality(v_ids);
     if v_ids is not null then
-        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_ids, p_limit, p_position.ahead, true);
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_ids, p_limit, p_position.ahead, true, v_xids);
         v_pick.message_ids := v_free.taken;
         v_passed := v_free.passed;
         if v_lapsed then

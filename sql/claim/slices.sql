@@ -235,7 +235,7 @@ create or replace function penstock_data.claim_rest(p_queue_name text, p_token t
 returns setof penstock_data.claimed_message
 language plpgsql as $$
 begin
-    if penstock_data.try_lock_queue(p_queue_name) then
+    if penstock_data.take_claim_lock(p_queue_name, false, false) then
         return query select * from penstock_data.claim_and_share(p_queue_name, p_token, p_seconds, p_limit, null, true);
     else
         return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit);

@@ -45,11 +45,23 @@ create or replace function penstock_data.lock_queue(p_queue_name text) returns v
 language plpgsql as $$
 begin
     if not penstock_data.take_claim_lock(p_queue_name, false) then
-        perform from penstock_data.message_locks l
-        where l.slot = (select penstock_data.gate_slot(q.id) from penstock_data.queues q where q.name = p_queue_name)
-        for update skip locked;
+        perform penstock_data.close_gate(p_queue_name);
         perform penstock_data.take_claim_lock(p_queue_name, true);
     end if;
+end
+$$;
+
+-- Close the gate of a queue until the transaction ends.  One that is closed already is not waited for.  A claim that looks at the
+-- gate holds it for a moment; then try again.
+create or replace function penstock_data.close_gate(p_queue_name text) returns void
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    v_id bigint := (select q.id from penstock_data.queues q where q.name = p_queue_name);
+begin
+    loop
+        perform from penstock_data.message_locks l where l.slot = penstock_data.gate_slot(v_id) for update skip locked;
+        exit when found or v_id is null or penstock_data.gate_is_closed(v_id);
+    end loop;
 end
 $$;
 
@@ -61,7 +73,8 @@ begin
 end
 $$;
 
--- Take the claim lock for a claim, and wait for p_wait at most.  False: another transaction held it longer.
+-- Take the claim lock for a claim, and wait for p_wait at most.  False: another transaction held it longer.  p_alone: behind the
+-- gate, which opens again if this was in vain.
 create or replace function penstock_data.await_queue_lock(p_queue_name text, p_wait interval, p_alone boolean) returns boolean
 language plpgsql as $$
 declare
@@ -70,6 +83,9 @@ declare
 begin
     perform set_config('lock_timeout', greatest(1, extract(epoch from p_wait) * 1000)::int::text, true);
     begin
+        if p_alone then
+            perform penstock_data.close_gate(p_queue_name);
+        end if;
         v_held := penstock_data.take_claim_lock(p_queue_name, true, p_alone);
     exception when lock_not_available then
         v_held := false;
@@ -193,8 +209,33 @@ language sql stable as $$
     from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) n
 $$;
 
+-- The open transactions that the xmax of a row names: one, or the members of a multixact.  The row doesn't tell which of the two
+-- its number is, so both are looked for; a number that is not that of any is an error of PostgreSQL.
+create or replace function penstock_data.lockers(p_xmax xid) returns setof xid
+language plpgsql stable as $$
+declare
+    v_xids xid[] := array[p_xmax];
+    v_xid  xid;
+begin
+    begin
+        v_xids := v_xids || array(select m.xid from pg_get_multixact_members(p_xmax) m);
+    exception when others then
+        null;
+    end;
+    foreach v_xid in array v_xids loop
+        begin
+            if pg_xact_status(penstock_data.full_xid(v_xid)) = 'in progress' then
+                return next v_xid;
+            end if;
+        exception when others then
+            null;
+        end;
+    end loop;
+end
+$$;
+
 -- Sessions that hold a claim lock in a transaction older than p_age.
--- pg_locks does not show row locks.  The xmax of a row names the transaction that locked it last.  That may be a
+-- pg_locks does not show row locks.  The xmax of a row names the transactions that locked it last.  One may be a
 -- subtransaction, whose own lock ends before the row lock does; then the holder is among the older transactions that have
 -- locked a row of the table.
 create or replace function penstock_data.claim_lock_holders(p_age interval)
@@ -208,14 +249,15 @@ begin
     return query
     select distinct q.name, k.pid
     from penstock_data.claim_locks l
+    cross join lateral penstock_data.lockers(l.xmax) as h(xid)
     join penstock_data.queues q on q.id = l.queue_id
     join pg_locks k on k.locktype = 'relation' and k.relation = 'penstock_data.claim_locks'::regclass and k.mode = 'RowShareLock' and k.granted
         and k.database = (select d.oid from pg_database d where d.datname = current_database())
     join pg_locks x on x.pid = k.pid and x.locktype = 'transactionid' and x.mode = 'ExclusiveLock' and x.granted
-    where l.xmax <> '0' and k.pid <> pg_backend_pid() and pg_xact_status(penstock_data.full_xid(l.xmax)) = 'in progress'
-      and (x.transactionid = l.xmax
-           or penstock_data.full_xid(x.transactionid) < penstock_data.full_xid(l.xmax) and not exists (
-               select from pg_locks o where o.locktype = 'transactionid' and o.transactionid = l.xmax and o.mode = 'ExclusiveLock' and o.granted))
+    where l.xmax <> '0' and k.pid <> pg_backend_pid()
+      and (x.transactionid = h.xid
+           or penstock_data.full_xid(x.transactionid) < penstock_data.full_xid(h.xid) and not exists (
+               select from pg_locks o where o.locktype = 'transactionid' and o.transactionid = h.xid and o.mode = 'ExclusiveLock' and o.granted))
       and exists (select from pg_stat_get_activity(k.pid) a where a.xact_start < clock_timestamp() - p_age);
 end
 $$;

@@ -23,7 +23,6 @@ begin
         return 0;
     end if;
     perform penstock_data.check_subscriptions();
-    update penstock_data.message_locks l set noted_by = null where l.noted_by is not null;
     -- Before the sequences: slices are named by numbers that lie far above the ids of messages.
     perform penstock_data.end_slices(q.id, penstock_data.clock()) from penstock_data.queues q;
     perform penstock_data.raise_sequences();
@@ -40,6 +39,7 @@ begin
     update penstock_data.receipts r set xid = v_me;
     update penstock_data.scheduled s set xid = null where s.xid is not null;
     delete from penstock_data.flags;
+    update penstock_data.message_locks l set noted_by = null where l.noted_by is not null;
     delete from penstock_data.emptied;
     -- Streams can't go on; until they are deleted, history is kept for them as the log is kept by their readers.
     update penstock_data.stream_positions p set current_offset = jsonb_set(p.current_offset, '{snap}', to_jsonb(v_before::text));

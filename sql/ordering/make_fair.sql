@@ -8,6 +8,7 @@ declare
     v_position penstock_data.positions;
     v_now      timestamptz := penstock_data.clock();
     v_rest     bigint[];
+    v_noted    bigint[];
     v_admitted record;
 begin
     perform penstock_data.lock_queue(p_queue_name);
@@ -21,6 +22,7 @@ begin
     end if;
     select * into v_position from penstock_data.position_of(v_queue.id);
     if v_queue.direct then
+        v_position := penstock_data.with_notes(v_queue, v_position);
         if v_position.last_xid is not null then
             v_rest := array(
                 select m.id from penstock_data.messages m
@@ -36,7 +38,9 @@ begin
     end if;
     v_position.turn := 0;
     update penstock_data.queues q set ordering = 'fair' where q.id = v_queue.id returning q.* into v_queue;
-    v_rest := array(select id from unnest(v_rest) id where id not in (select unnest(penstock_data.noted_ahead(v_queue.id, v_rest))) order by id);
+    v_noted := penstock_data.noted_ahead(v_queue.id, v_rest);
+    v_rest := array(select id from unnest(v_rest) id where id not in (select unnest(v_noted)) order by id);
+    delete from penstock_data.claimed_ahead a where a.queue_id = v_queue.id and a.message_id = any (v_noted);
     if v_rest <> '{}' then
         select * into v_admitted from penstock_data.admit(v_queue, v_position, v_rest, v_now);
         v_position := v_admitted.p_position;

@@ -42,13 +42,13 @@ begin
         if v_found.count > 0 then
             v_free := penstock_data.lock_places(v_found.places);
             if cardinality(v_free) < v_found.count then
-                -- Claims ahead have locked the others.  They are due again if those roll back, so look below the floors soon; a
-                -- fair queue does not pass them, because its turns don't come back.
+                -- Claims ahead have locked the others.  They are due again if those roll back, so the claim has to look below the
+                -- floors soon (look_again); a fair queue does not pass them, because its turns don't come back.
                 if not v_fair and v_found.count = v_look and cardinality(v_free) < v_left and v_look < 10000 then
                     v_look := least(2 * v_look + 100, 10000);
                     continue;
                 end if;
-                p_position.full_scan_at := least(p_position.full_scan_at, p_now + interval '100 milliseconds');
+                p_position.full_scan_at := '-infinity';
                 select
                     count(*)::int as count, array_agg(u.place) as places, array_agg(u.id) as ids, array_agg(u.attempt) as attempts,
                     array_agg(u.lane) as lanes, v_found.histories as histories, array_agg(u.priority) as priorities,
@@ -185,6 +185,17 @@ begin
     end if;
     p_position.level_floors := v_floors;
     p_position.level_floor_ids := v_floor_ids;
+    return p_position;
+end
+$$;
+
+-- Rows of the schedule were passed over that others have locked.  Look below the floors in a moment: they may roll back.
+create or replace function penstock_data.look_again(p_position penstock_data.positions, p_now timestamptz)
+returns penstock_data.positions
+language plpgsql as $$
+begin
+    p_position.full_scan_at := p_now + interval '100 milliseconds';
+    p_position.attend_at := least(p_position.attend_at, p_position.full_scan_at);
     return p_position;
 end
 $$;

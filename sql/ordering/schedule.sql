@@ -107,7 +107,7 @@ begin
             p_position := v_read.position;
             continue;
         end if;
-        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.message_ids, v_size, p_position.ahead, false);
+        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.message_ids, v_size, p_position.ahead, false, null);
         exit when v_free.passed = 0;                    -- claimed ahead by a transaction that is still open
         if p_position.last_id is null then
             v_opened := true;

@@ -44,6 +44,15 @@ language sql stable as $$
         and (p_position.ahead is null or not penstock_data.is_noted_ahead(p_queue.id, p_message.xid, p_message.id))
 $$;
 
+-- Is a message of the log unread, and its time not over?  Plain SQL, so that the planner puts it into the statement.
+create or replace function penstock_data.may_be_ahead(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_message penstock_data.messages, p_now timestamptz
+) returns boolean
+language sql stable as $$
+    select penstock_data.is_unread(p_queue, p_position, p_message)
+        and (least(p_message.expires_at, p_message.published_at + p_queue.retention) <= p_now) is not true
+$$;
+
 -- What a queue has not read yet, for counting and looking; claims use narrower statements of their own.
 create or replace function penstock_data.unread_messages(p_queue_id bigint) returns setof penstock_data.messages
 language plpgsql stable rows 1000 as $$

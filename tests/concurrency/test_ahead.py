@@ -1,0 +1,732 @@
+"""Claims ahead of the position: a claim that stays open stops no other, and none shares a message.
+
+`first` is a session whose claim stays open, so that it holds the claim lock.  The claims of the
+others go ahead of the position.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.concurrency.sessions import (
+    Background,
+    Traffic,
+    ack,
+    call,
+    claim,
+    create,
+    drain,
+    in_background,
+    pid,
+    publish,
+    publish_many,
+    token,
+    until,
+    value,
+    values,
+)
+from tests.fixtures import clock
+from tests.fixtures.maintenance import maintain
+from tests.sqs_sql.caller import Sqs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tests.fixtures.databases import Connect
+
+    Session = psycopg.Connection[Any]
+
+KINDS = ["standard", "fifo", "filtered"]
+ENDS = ["commit", "rollback"]
+LEVELS = ["repeatable read", "serializable"]
+LONG = 600
+SLOTS = 16_384
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(db: Session) -> None:
+    """Claims go ahead soon.  A claim that waits for another one fails."""
+    call(db, "configure", "lock_wait", "5 milliseconds")
+    db.execute(f"alter database {db.info.dbname} set lock_timeout = '10s'".encode())
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest, db: Session) -> str:
+    create(db, request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def first(connect: Connect) -> Session:
+    return connect(autocommit=False)
+
+
+@pytest.fixture
+def second(connect: Connect) -> Session:
+    return connect(autocommit=False)
+
+
+@pytest.fixture
+def third(connect: Connect) -> Session:
+    return connect(autocommit=False)
+
+
+def get(conn: Session, size: int = 1, holder: str = "t", seconds: int = LONG) -> list[int]:
+    """What a claim gets, by the call for one message or the one for many."""
+    if size == 1:
+        statement = "select message_id from penstock.consume_message('q', %s, %s)"
+        return values(conn, statement, holder, seconds)
+    return claim(conn, size, holder=holder, seconds=seconds)
+
+
+def attempts(conn: Session, size: int = 100, holder: str = "t") -> dict[int, int]:
+    """The attempts of the messages that a claim gets."""
+    statement = """
+        select message_id, delivery_attempts from penstock.consume_messages_batch('q', %s, %s, %s)
+    """
+    return dict(conn.execute(statement, (holder, LONG, size)).fetchall())
+
+
+def notes(db: Session) -> list[int]:
+    """Messages that are claimed ahead of the position."""
+    return values(db, "select message_id from penstock_data.claimed_ahead order by message_id")
+
+
+def forget(conn: Session) -> None:
+    """As if this session had not claimed yet."""
+    names = ["beside", "slice", "ahead"]
+    conn.execute(
+        "select set_config('penstock.' || name, '', false) from unnest(%s::text[]) name", (names,)
+    )
+
+
+def calm(db: Session) -> None:
+    """A while later the claims of a queue that is not direct read little of the log again, and an
+    open one has locked no more than it gives out."""
+    clock.advance(db, 2)
+
+
+def rest(db: Session, conn: Session | None = None) -> list[int]:
+    """All that is there, for a lone consumer, in the order of delivery; then nothing is noted."""
+    conn = conn or db
+    forget(conn)
+    found = drain(conn)
+    # What a claim passed over while another had it locked is looked for a moment later.
+    clock.advance(db, 1)
+    found += drain(conn)
+    assert notes(db) == []
+    return found
+
+
+def publish_keys(conn: Session, keys: Iterable[str]) -> list[int]:
+    names = list(keys)
+    statement = """
+        select penstock.publish_messages('q', %s::jsonb[], headers => array[%s::jsonb], keys => %s)
+    """
+    return values(conn, statement, ["{}"] * len(names), '{"for": "me"}', names)
+
+
+def busy(conn: Session) -> list[str | None]:
+    """The codes of the notices that this session gets from now on."""
+    codes: list[str | None] = []
+    conn.add_notice_handler(lambda notice: codes.append(notice.sqlstate))
+    return codes
+
+
+# Claims that stay open.
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_claim_that_stays_open_stops_no_other(
+    db: Session, first: Session, second: Session, third: Session, kind: str, size: int
+) -> None:
+    ids = publish_many(db, 20)
+    assert get(first, size) == ids[:size]
+    assert get(second, size, "second") == ids[size : 2 * size]
+    assert get(third, size, "third") == ids[2 * size : 3 * size]
+    second.commit()
+    assert get(second, size, "second") == ids[3 * size : 4 * size]
+    for session in (first, second, third):
+        session.commit()
+    assert rest(db) == ids[4 * size :]
+    assert ack(db, ids[:size]) == ids[:size]
+    assert ack(db, ids[2 * size : 3 * size], holder="third") == ids[2 * size : 3 * size]
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("kind", [*KINDS, "fair"], indirect=True)
+def test_many_claims_stay_open_at_the_same_time(
+    db: Session, connect: Connect, kind: str, end: str
+) -> None:
+    # What an open claim of a fair queue has read stays locked: a thousand messages.
+    ids = publish_many(db, 1030 if kind == "fair" else 30)
+    sessions = [connect(autocommit=False) for _ in range(6)]
+    found = [get(session, 2, f"holder-{n}") for n, session in enumerate(sessions)]
+    assert [len(each) for each in found] == [2] * 6
+    assert len({message for each in found for message in each}) == 12
+    for session in sessions[::2]:
+        session.commit()
+    for session in sessions[1::2]:
+        session.execute(end.encode())
+    kept = found if end == "commit" else found[::2]
+    left = rest(db)
+    assert sorted(itertools.chain(left, *kept)) == ids
+    assert left == sorted(left)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "fair"], indirect=True)
+def test_claims_go_ahead_of_a_large_claim_that_stays_open(
+    db: Session, first: Session, second: Session, third: Session, kind: str
+) -> None:
+    ids = publish_many(db, 4000)
+    assert get(first, 1200) == ids[:1200]
+    # A queue that is not direct reads a thousand at a time, and has locked them.
+    if kind != "standard":
+        ids = ids[:1200] + ids[2000:]
+    assert get(second, 300, "second") == ids[1200:1500]
+    assert get(third, 10, "third") == ids[1500:1510]
+    second.commit()
+    first.rollback()
+    third.commit()
+    assert len(rest(db)) == 4000 - 310
+
+
+ORDERS = [
+    order
+    for order in sorted(set(itertools.permutations("aabbcc")))
+    if order[0] == "a" and order.index("b") < order.index("c")
+]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_every_order_of_three_claims_and_their_ends(
+    db: Session,
+    connect: Connect,
+    first: Session,
+    second: Session,
+    third: Session,
+    kind: str,
+    size: int,
+) -> None:
+    """Nothing is lost or given twice, and what is left comes in its order."""
+    sessions = {"a": first, "b": second, "c": third}
+    lone = connect()
+    cases = [(order, ends) for order in ORDERS for ends in itertools.product(ENDS, repeat=3)]
+    for order, ends in cases[:: 2 if kind == "standard" else 5]:
+        for session in sessions.values():
+            forget(session)
+            session.commit()
+        calm(db)
+        expected = publish_many(db, 8)
+        kept: dict[str, list[int]] = {}
+        for step in order:
+            if step not in kept:
+                kept[step] = get(sessions[step], size, step)
+                assert len(kept[step]) == size, (order, ends, kept)
+            elif ends["abc".index(step)] == "commit":
+                sessions[step].commit()
+            else:
+                sessions[step].rollback()
+                kept[step] = []
+        forget(lone)
+        left = drain(lone)
+        case = (order, ends, kept, left)
+        assert left == sorted(left), case
+        assert sorted([*itertools.chain(*kept.values()), *left]) == expected, case
+        for step, ids in kept.items():
+            assert sorted(ack(db, ids, holder=step)) == sorted(ids), case
+        assert notes(db) == [], case
+
+
+def test_every_order_of_claims_and_their_ends_keeps_the_order_of_a_key(
+    db: Session, connect: Connect, first: Session, second: Session, third: Session
+) -> None:
+    """Two messages of a key are never under way at the same time, whoever commits when."""
+    create(db, "fifo")
+    sessions = {"a": first, "b": second, "c": third}
+    lone = connect()
+    cases = [(order, ends) for order in ORDERS for ends in itertools.product(ENDS, repeat=3)]
+    for order, ends in cases[::3]:
+        for session in sessions.values():
+            forget(session)
+            session.commit()
+        calm(db)
+        ids = publish_keys(db, "xyxzxyz")
+        key = dict(zip(ids, "xyxzxyz", strict=True))
+        kept: dict[str, list[int]] = {}
+        done: list[int] = []
+        for step in order:
+            if step not in kept:
+                kept[step] = get(sessions[step], 2, step)
+                held = [key[message] for held in kept.values() for message in held]
+                assert len(set(held)) == len(held), (order, ends, kept)
+            elif ends["abc".index(step)] == "commit":
+                # In the same transaction, before or after the position has passed it.
+                assert ack(sessions[step], kept[step], holder=step) == kept[step]
+                sessions[step].commit()
+                done += kept[step]
+                kept[step] = []
+            else:
+                sessions[step].rollback()
+                kept[step] = []
+        forget(lone)
+        done += drain(lone)
+        case = (order, ends, kept, done)
+        assert sorted(done) == ids, case
+        for name in "xyz":
+            mine = [message for message in done if key[message] == name]
+            assert mine == sorted(mine), case
+        assert notes(db) == [], case
+
+
+# fifo: one message of a key at a time, in order.
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_a_second_message_of_a_key_is_not_claimed_ahead(
+    db: Session, connect: Connect, first: Session, size: int
+) -> None:
+    create(db, "fifo")
+    ids = publish_keys(db, "xyxyzx")
+    x, y, z = (ids[0], ids[2], ids[5]), (ids[1], ids[3]), ids[4]
+    assert get(first) == [x[0]]
+    consumer, other = connect(), connect()
+    found = get(consumer, size, "consumer")
+    found += get(consumer, size, "consumer") if size == 1 else []
+    assert found == [y[0], z]
+    assert get(other, size, "other") == []
+    # Acked before the position has come there: the note stays until then.
+    assert ack(consumer, [y[0]], holder="consumer") == [y[0]]
+    assert get(other, size, "other") == []
+    first.commit()
+    assert get(other, 10, "other") == [y[1]]
+    assert get(other, 10, "other") == []
+    assert ack(db, [x[0]]) == [x[0]]
+    assert get(other, 10, "other") == [x[1]]
+    assert ack(other, [x[1]], holder="other") == [x[1]]
+    assert rest(db) == [x[2]]
+
+
+@pytest.mark.parametrize("way", ["ack", "nack", "release", "bury"])
+def test_a_key_goes_on_when_its_message_that_was_claimed_ahead_has_ended(
+    db: Session, connect: Connect, first: Session, way: str
+) -> None:
+    create(db, "fifo")
+    for passed in (False, True):
+        calm(db)
+        ids = publish_keys(db, [f"x{passed}", f"y{passed}", f"y{passed}", f"y{passed}"])
+        consumer = connect()
+        assert get(first) == ids[:1]
+        assert get(consumer) == ids[1:2]
+        if passed:
+            first.commit()
+            assert get(db, 10) == []
+        end(consumer, way, ids[1])
+        if way in ("nack", "release"):
+            assert get(consumer) == ids[1:2]
+            assert get(consumer) == []
+            assert ack(consumer, ids[1:2]) == ids[1:2]
+        first.commit()
+        assert rest(db) == ids[2:]
+        assert ack(db, ids[:1]) == ids[:1]
+
+
+def end(conn: Session, way: str, message: int, holder: str = "t") -> None:
+    more = {"nack": (0,)}.get(way, ())
+    assert call(conn, f"{way}_message", "q", message, holder, *more)
+
+
+def test_an_earlier_message_of_a_key_lies_further_on_by_transaction_number(
+    db: Session, connect: Connect, first: Session
+) -> None:
+    """Its transaction began later than that of the next one, which has many messages."""
+    create(db, "fifo")
+    assert get(db) == []
+    early = connect(autocommit=False)
+    early.execute("select pg_current_xact_id()")
+    message = publish(db, key="k")
+    later = publish_keys(early, ["k", *["other"] * 300])
+    early.commit()
+    assert get(first) == [message]
+    assert get(connect()) == [later[1]]
+    first.rollback()
+    assert rest(db)[:2] == [message, later[0]]
+
+
+def test_an_earlier_message_of_a_key_is_the_last_of_a_large_late_transaction(
+    db: Session, connect: Connect, first: Session
+) -> None:
+    create(db, "fifo")
+    late = connect(autocommit=False)
+    ids = publish_keys(late, [*["other"] * 300, "k"])
+    message = publish(db, key="y")
+    assert drain(db) == [message]
+    late.commit()
+    after = publish(db, key="k")
+    assert get(first) == ids[:1]
+    found = get(connect())
+    assert after not in found
+    first.rollback()
+    ack(db, found)
+    left = [message for message in rest(db) if message in (ids[-1], after)]
+    assert found + left == [ids[-1], after]
+
+
+def test_a_delayed_message_keeps_its_key_from_being_claimed_ahead(
+    db: Session, connect: Connect, first: Session
+) -> None:
+    create(db, "fifo")
+    head = publish(db, key="head")
+    delayed = publish(db, key="k", deliver_after=value(db, "select penstock.clock() + interval '1 minute'"))
+    behind, free = publish(db, key="k"), publish(db, key="free")
+    assert get(first) == [head]
+    consumer = connect()
+    assert get(consumer, 10) == [free]
+    first.commit()
+    assert drain(consumer) == []
+    clock.advance(db, 61)
+    assert rest(db) == [delayed, behind]
+
+
+# What becomes of a message that was claimed ahead.
+
+
+@pytest.mark.parametrize("passed", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("way", ["ack", "nack", "release", "bury", "extend", "expire"])
+def test_what_becomes_of_a_message_that_was_claimed_ahead(
+    db: Session, connect: Connect, first: Session, kind: str, way: str, passed: bool
+) -> None:
+    """Before and after the position has passed it."""
+    ids = publish_many(db, 6)
+    consumer, other = connect(), connect()
+    assert get(first, 1, "first") == ids[:1]
+    assert get(consumer, 2, seconds=60) == ids[1:3]
+    message = ids[1]
+    if passed:
+        first.commit()
+        assert get(other, 1, "other") == ids[3:4]
+        assert notes(db) == []
+    expected = dict.fromkeys(ids[4:] if passed else ids[3:], 1)
+    if way == "extend":
+        assert call(consumer, "extend_message_vt", "q", message, "t", LONG)
+        clock.advance(db, 61)
+        expected[ids[2]] = 2
+    elif way == "expire":
+        clock.advance(db, 61)
+        assert ack(consumer, ids[1:3]) == []
+        expected |= dict.fromkeys(ids[1:3], 2)
+    else:
+        end(consumer, way, message)
+        expected |= {"nack": {message: 2}, "release": {message: 1}}.get(way, {})
+    if not passed:
+        first.commit()
+    clock.advance(db, 1)
+    found = attempts(other, holder="other") | attempts(other, holder="other")
+    assert found == expected
+    assert notes(db) == []
+    if way not in ("extend", "expire"):
+        assert ack(consumer, ids[2:3]) == ids[2:3]
+    dead = values(db, "select message_id from penstock_data.dead_letters")
+    assert dead == ([message] if way == "bury" else [])
+
+
+def test_a_message_that_is_claimed_ahead_uses_up_its_attempts(
+    db: Session, connect: Connect, first: Session
+) -> None:
+    create(db, max_delivery_attempts=2)
+    ids = publish_many(db, 3)
+    assert get(first) == ids[:1]
+    consumer = connect()
+    for attempt in (1, 2):
+        assert attempts(consumer, 1) == {ids[1]: attempt}
+        end(consumer, "nack", ids[1])
+    assert attempts(consumer, 1) == {ids[2]: 1}
+    assert values(db, "select message_id from penstock_data.dead_letters") == ids[1:2]
+    first.rollback()
+    assert rest(db) == ids[:1]
+
+
+def test_a_claim_ahead_takes_back_what_has_expired(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    ids = publish_many(db, 4)
+    assert get(db, 1, seconds=5) == ids[:1]
+    calm(db)
+    assert get(first) == ids[1:2]
+    clock.advance(db, 60)
+    assert attempts(connect()) == {ids[0]: 2, ids[2]: 1, ids[3]: 1}
+
+
+def test_claims_learn_when_a_claim_ahead_expires(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    """The position of the queue knew nothing of its deadline."""
+    ids = publish_many(db, 3)
+    assert get(first) == ids[:1]
+    assert get(connect(), seconds=4) == ids[1:2]
+    first.commit()
+    consumer = connect()
+    assert get(consumer) == ids[2:]
+    for _ in range(2):
+        clock.advance(db, 3)
+        found = attempts(consumer)
+    assert found == {ids[1]: 2}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["transaction", "savepoint"])
+def test_a_claim_ahead_that_is_rolled_back_leaves_nothing(
+    db: Session, first: Session, second: Session, kind: str, whole: bool
+) -> None:
+    ids = publish_many(db, 10)
+    assert get(first) == ids[:1]
+    for size in (1, 3):
+        second.execute("savepoint before")
+        assert get(second, size) == ids[1 : 1 + size]
+        second.execute("rollback" if whole else "rollback to before")
+        assert notes(second) == []
+    assert get(second, 2) == ids[1:3]
+    second.commit()
+    first.commit()
+    assert rest(db) == ids[3:]
+
+
+def test_a_pause_does_not_wait_for_a_claim_ahead_whose_savepoint_was_rolled_back(
+    db: Session, first: Session, second: Session, kind: str
+) -> None:
+    ids = publish_many(db, 4)
+    assert get(first) == ids[:1]
+    second.execute("savepoint before")
+    assert get(second) == ids[1:2]
+    second.execute("rollback to before")
+    first.commit()
+    assert call(db, "pause_queue", "q") is not None
+    assert get(second) == []
+    second.commit()
+
+
+@pytest.mark.parametrize("end_of_first", [None, *ENDS])
+def test_several_claims_of_one_transaction(
+    db: Session, first: Session, second: Session, kind: str, end_of_first: str | None
+) -> None:
+    ids = publish_many(db, 12)
+    assert get(first) + get(first, 2) == ids[:3]
+    assert get(second) + get(second, 2) == ids[3:6]
+    # The claim that was ahead now moves the position, if it can.
+    if end_of_first:
+        first.execute(end_of_first.encode())
+    found = get(second, 2)
+    assert found == (ids[:2] if end_of_first == "rollback" else ids[6:8])
+    second.commit()
+    first.commit()
+    taken = {*ids[3:6], *found, *([] if end_of_first == "rollback" else ids[:3])}
+    assert rest(db) == [message for message in ids if message not in taken]
+
+
+# What else a queue has.
+
+
+@pytest.mark.parametrize("moment", ["before", "between", "after"])
+def test_a_publisher_that_commits_late(
+    db: Session, connect: Connect, first: Session, second: Session, kind: str, moment: str
+) -> None:
+    """Before the open claim, between it and the claim ahead, or after both."""
+    publisher = connect(autocommit=False)
+    late = publish_many(publisher, 2)
+    ids = publish_many(db, 6)
+    if moment == "before":
+        publisher.commit()
+    found = get(first, 2)
+    if moment == "between":
+        publisher.commit()
+    found += get(second, 2)
+    if moment == "after":
+        publisher.commit()
+    found += get(connect(), 2, "third")
+    assert len(set(found)) == 6
+    second.commit()
+    first.commit()
+    assert sorted(found + rest(db)) == sorted(late + ids)
+
+
+@pytest.mark.parametrize("last", ENDS)
+def test_a_late_transaction_whose_messages_were_claimed_ahead(
+    db: Session, connect: Connect, first: Session, second: Session, kind: str, last: str
+) -> None:
+    """The position comes to them in the next window, before all others."""
+    publisher = connect(autocommit=False)
+    late = publish_many(publisher, 3)
+    ids = publish_many(db, 3)
+    assert get(db, 1, "other") == ids[:1]
+    publisher.commit()
+    held = get(first, 1, "first")
+    found = get(second, 3, "second")
+    assert len(held + found) == 4
+    second.commit()
+    first.execute(last.encode())
+    kept = held if last == "commit" else []
+    assert sorted(ids[:1] + kept + found + rest(db)) == sorted(late + ids)
+
+
+def test_the_caller_does_not_claim_its_own_messages_ahead(
+    db: Session, first: Session, second: Session, kind: str
+) -> None:
+    ids = publish_many(db, 2)
+    assert get(first) == ids[:1]
+    own = publish_many(second, 2)
+    assert get(second, 10) == ids[1:]
+    own += publish_many(second, 1)
+    assert get(second, 10) == []
+    second.commit()
+    first.commit()
+    assert rest(db) == own
+
+
+@pytest.mark.parametrize("last", ENDS)
+def test_a_retry_is_claimed_ahead_once(
+    db: Session, connect: Connect, first: Session, second: Session, kind: str, last: str
+) -> None:
+    ids = publish_many(db, 8)
+    assert get(db, 3) == ids[:3]
+    calm(db)
+    assert get(first) == ids[3:4]
+    for message in ids[:3]:
+        end(db, "nack", message)
+    assert attempts(second, 2, "second") == dict.fromkeys(ids[:2], 2)
+    assert attempts(connect(), 2, "third") == {ids[2]: 2, ids[4]: 1}
+    first.commit()
+    # The claim that moves the position passes over what is locked.
+    assert get(db, 1) == ids[5:6]
+    second.execute(last.encode())
+    left = rest(db)
+    assert sorted(left) == ([] if last == "commit" else ids[:2]) + ids[6:]
+
+
+@pytest.mark.parametrize("full", [True, False], ids=["full scan", "no full scan"])
+def test_a_retry_comes_soon_after_the_claim_ahead_that_had_it_was_rolled_back(
+    db: Session, connect: Connect, first: Session, second: Session, kind: str, full: bool
+) -> None:
+    """Claims have moved their floor past it meanwhile."""
+    retried, *ids = publish_many(db, 8)
+    assert get(db) == [retried]
+    assert get(first) == ids[:1]
+    end(db, "nack", retried)
+    assert get(second) == [retried]
+    first.commit()
+    if full:
+        clock.advance(db, 11)
+    consumer = connect()
+    assert get(consumer) == ids[1:2]
+    assert get(consumer) == ids[2:3]
+    second.rollback()
+    clock.advance(db, 1)
+    assert attempts(consumer, 1) == {retried: 2}
+
+
+def test_priorities_are_claimed_ahead_once_they_are_scheduled(
+    db: Session, connect: Connect, first: Session, second: Session
+) -> None:
+    create(db)
+    urgent, more = publish(db, priority=5), publish(db, priority=5)
+    ids = publish_many(db, 2)
+    low = publish(db, priority=-5)
+    assert get(db) == [urgent]
+    assert get(first) == [more]
+    another = publish(db, priority=9)
+    assert get(second, 10) == ids
+    second.rollback()
+    assert get(second, 10) == ids
+    second.commit()
+    first.commit()
+    assert get(connect(), 10) == [another, low]
+    assert notes(db) == []
+
+
+def test_a_claim_ahead_that_gets_nothing_tells_whether_others_hold_something(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    """A consumer must not take the queue for empty: what others hold may come back."""
+    ids = publish_many(db, 1)
+    assert get(first) == ids
+    consumer = connect()
+    codes = busy(consumer)
+    assert get(consumer) == []
+    assert get(consumer, 10) == []
+    assert codes == ["PS018"] * 2
+    first.rollback()
+    assert get(consumer, 10) == ids
+    assert codes == ["PS018"] * 2
+
+
+def test_a_prioritised_message_that_no_claim_has_scheduled_is_not_forgotten(
+    db: Session, connect: Connect, first: Session
+) -> None:
+    create(db)
+    ids = publish_many(db, 2)
+    assert get(first) == ids[:1]
+    consumer = connect()
+    codes = busy(consumer)
+    assert get(consumer) == ids[1:]
+    urgent = publish(db, priority=5)
+    assert get(consumer) == []
+    assert codes == ["PS018"]
+    first.commit()
+    assert get(consumer) == [urgent]
+
+
+@pytest.mark.parametrize("way", ["expires", "retention"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_whose_time_is_over_are_not_claimed_ahead(
+    db: Session, connect: Connect, first: Session, kind: str, way: str
+) -> None:
+    create(db, kind, **({"retention": "1 minute"} if way == "retention" else {}))
+    soon = value(db, "select penstock.clock() + interval '1 minute'")
+    options = {"expires_at": soon} if way == "expires" else {}
+    old = [publish(db, key=f"old-{n}", **options) for n in range(3)]
+    assert get(first) == old[:1]
+    clock.advance(db, 50)
+    fresh = [publish(db, key=f"new-{n}") for n in range(3)]
+    clock.advance(db, 20)
+    assert get(connect(), 2) == fresh[:2]
+    first.rollback()
+    assert rest(db) == fresh[2:]
+    assert {call(db, "message_state", "q", message) for message in old} == {"done"}
+
+
+def test_a_registration_is_ended_by_one_claim_and_waited_for_by_none(
+    db: Session, connect: Connect, first: Session, second: Session, kind: str
+) -> None:
+    ids = publish_many(db, 6)
+    call(db, "start_waiting", "q", 60)
+    assert get(first) == ids[:1]
+    assert get(second) == ids[1:2]
+    first.commit()
+    call(db, "start_waiting", "q", 60)
+    assert get(connect()) == ids[2:3]
+    second.commit()
+    assert value(db, "select count(*) from penstock_data.waiting") == 0
+
+
+def test_a_claim_that_got_the_rest_of_a_batch_stops_no_other(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    """It came from a slice, and took the claim lock for what was missing."""
+    ids = publish_many(db, 40)
+    with db.transaction():
+        db.execute("select penstock_data.lock_queue('q')")
+        statement = "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
+        taken = values(db, statement)
+    first.execute("select set_config('penstock.beside', 'q', false)")
+    db.execute(
+        "update penstock_data.claims set claimed_at = claimed_at - interval '1 minute' where token = ''"
+    )
+    found = get(first, 5, "first")
+    assert taken + found == ids[:6]
+    other = connect(autocommit=False)
+    assert len(get(other, 2, "other")) == 2
