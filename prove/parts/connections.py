@@ -36,13 +36,14 @@ def play(take: Take) -> Outcome:
         words += ["--sabotage", "repeat"] if take.sabotaged else ["--dedupe"]
         publishers = stage.publishers(ACTORS, *words, dsn=proxy.dsn)
         workers = stage.workers(ACTORS, "--pause", "0.01", dsn=proxy.dsn)
+        workers += stage.rivals(1, dsn=proxy.dsn)
         counts = _disturb(take, stage, proxy)
         stage.close(publishers, workers)
         verdict = stage.verdict()
     broken = dict(verdict.broken)
     if verdict.stored_twice:
         broken["stored twice"] = len(verdict.stored_twice)
-    return Outcome({**verdict.counts, **counts}, broken)
+    return Outcome({**verdict.counts, **counts, **stage.slices}, broken)
 
 
 def _disturb(take: Take, stage: Stage, proxy: Proxy) -> dict[str, int]:
@@ -139,5 +140,5 @@ PART = Part(
     sabotage="publishers repeat what they are unsure of without a dedupe key",
     breaks=frozenset({"stored twice"}),
     play=play,
-    enough={"sessions terminated": 900, "acked": 1000},
+    enough={"sessions terminated": 900, "acked": 1000, "slices cut": 1000},
 )

@@ -79,6 +79,7 @@ def _outcome(stage: Stage, poisoned: int, healthy: int, deaths: int) -> Outcome:
         "dead letters": len(dead),
         f"delivered {ATTEMPTS} times exactly": tried[ATTEMPTS],
         "worker deaths": deaths,
+        **stage.slices,
         **found,
     }
     return Outcome(counts, {name: count for name, count in found.items() if count})

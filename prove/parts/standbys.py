@@ -35,7 +35,7 @@ def play(take: Take) -> Outcome:
     ):
         words = ("--lanes", "2", "--batch", "5", "--pause", "0.01", "--answer", str(ANSWER))
         publishers = stage.publishers(ACTORS, *words)
-        workers = stage.workers(ACTORS)
+        workers = stage.workers(ACTORS) + stage.rivals(1)
         _fail_over(take, servers, stage, promotions)
         stage.close(publishers, workers)
         verdict = stage.verdict(crashes=promotions, failed_over=True)
@@ -43,7 +43,13 @@ def play(take: Take) -> Outcome:
     broken = dict(verdict.broken)
     if suite.get("pgbouncer tests failed"):
         broken["pgbouncer tests failed"] = suite["pgbouncer tests failed"]
-    counts = {**verdict.counts, "promotions": promotions, "told unknown": unknown, **suite}
+    counts = {
+        **verdict.counts,
+        "promotions": promotions,
+        "told unknown": unknown,
+        **suite,
+        **stage.slices,
+    }
     return Outcome(counts, broken)
 
 
@@ -93,5 +99,5 @@ PART = Part(
     sabotage="the standby is asynchronous",
     breaks=frozenset({"lost"}),
     play=play,
-    enough={"promotions": 10, "acked": 1000, "pgbouncer tests passed": 50},
+    enough={"promotions": 10, "acked": 1000, "pgbouncer tests passed": 50, "slices cut": 100},
 )

@@ -30,7 +30,7 @@ def play(take: Take) -> Outcome:
     scripts = _in_steps(take.folder / "sql") if take.sabotaged else schema.folder()
     with mortal() as server, staged(server.dsn(), take.folder, fifo=True) as stage:
         publishers = stage.publishers(2, "--lanes", "2", "--batch", "5", "--pause", "0.02")
-        workers = stage.workers(2, "--fifo")
+        workers = stage.workers(2, "--fifo") + stage.rivals(1, "--fifo")
         halves, killed = _upgrade(take, server, stage, scripts, kills)
         with psycopg.connect(server.dsn()) as db:
             schema.install(db)
@@ -44,6 +44,7 @@ def play(take: Take) -> Outcome:
         broken["half installed"] = halves
     counts = {
         **verdict.counts,
+        **stage.slices,
         "installations killed": killed,
         "half installed": halves,
     }
