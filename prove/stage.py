@@ -58,6 +58,15 @@ class Stage(Cast):
         super().fault(name, count)
         self._faults_amid_slices += self._slices.there
 
+    def outage(self, name: str) -> None:
+        """A fault that ends the server; `recovered` says whether it came amid slices."""
+        super().fault(name)
+
+    def recovered(self) -> None:
+        """To be called when the server is back: what is in a slice now was so at the outage."""
+        with psycopg.connect(self.dsn, autocommit=True) as db:
+            self._faults_amid_slices += self._slices.look(db)
+
     def watch(self) -> Slices:
         """Count slices as long as this is entered."""
         return self._slices
@@ -87,6 +96,12 @@ class Stage(Cast):
                 if db.execute(UNLOCKABLE).fetchone() is None:
                     return
                 time.sleep(0.01)
+
+    @property
+    def troubles(self) -> dict[str, int]:
+        """Errors that sessions were told, by their code."""
+        found = Counter(entry.place for entry in self.entries() if entry.step is Step.TROUBLE)
+        return {f"errors {code}": count for code, count in sorted(found.items())}
 
     def drained(self) -> bool:
         with psycopg.connect(self.dsn, autocommit=True) as db:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 BATCHES = (1, 1, 2, 5)
 HOLD_SECONDS = 0.004
 IDLE_SECONDS = 0.02
+# Lost connections, no place for another one, and servers that end or begin.
+LOST = ("08", "53", "57")
 
 ONE = """
     select message_id, payload, delivery_attempts
@@ -65,8 +67,13 @@ class Rival:
 
     async def run(self) -> None:
         while True:
-            with suppress(psycopg.Error, TimeoutError, OSError):
+            try:
                 await self._connected()
+            except psycopg.Error as error:
+                if error.sqlstate and not error.sqlstate.startswith(LOST):
+                    self._ledger.note(Step.TROUBLE, 1, place=error.sqlstate)
+            except (TimeoutError, OSError):
+                pass
             await asyncio.sleep(IDLE_SECONDS)
 
     async def _connected(self) -> None:

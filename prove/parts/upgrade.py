@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
 import time
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from penstock import schema
+from prove.actors.names import FIFO
 from prove.model import Outcome, Part
+from prove.recorder import ROOT
 from prove.servers import mortal
 from prove.stage import staged
 
@@ -23,32 +28,106 @@ if TYPE_CHECKING:
     from prove.stage import Stage
 
 NAME = "penstock upgrade"
+# The engine that is upgraded: a released one, without numbered migrations.
+OLD = ROOT / "tests" / "sql" / "released" / "engine-1-38ec773.sql.gz"
+# What only the newest migrations change: who has locked it has got past them.
+PAST = {"slices": "penstock_data.positions", "segments_in_use": "penstock_data.settings"}
+# A migration locks tables that calls have locked in another order.
+DEADLOCK = "40P01"
+
+
+class Installer:
+    """psql, which runs install.sql."""
+
+    def __init__(self, server: Mortal, scripts: Path) -> None:
+        self._server = server
+        self._scripts = scripts
+        self._rehearsals = 0
+
+    def start(self, dsn: str) -> subprocess.Popen[str]:
+        program = self._server.binaries.program("psql")
+        words = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose"]
+        return subprocess.Popen(
+            [program, *words, "-f", str(self._scripts / "install.sql"), "-d", dsn],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PGAPPNAME": NAME},
+        )
+
+    def seconds(self) -> float:
+        """How long an upgrade takes that nobody kills, in a database that nobody uses."""
+        self._rehearsals += 1
+        dsn = _old(self._server, f"rehearsal_{self._rehearsals}")
+        begun = time.monotonic()
+        errors = _end(self.start(dsn))
+        assert not errors, errors
+        return time.monotonic() - begun
+
+
+@dataclass
+class Tally:
+    """What became of installations."""
+
+    killed: int = 0
+    finished: int = 0
+    halves: int = 0
+    deadlocks: int = 0
+    past: Counter[str] = field(default_factory=Counter)
+    """Killed after that migration."""
 
 
 def play(take: Take) -> Outcome:
     kills = take.size(full=30, quick=3, twin=6)
     scripts = _in_steps(take.folder / "sql") if take.sabotaged else schema.folder()
-    with mortal() as server, staged(server.dsn(), take.folder, fifo=True) as stage:
+    with mortal() as server, staged(_old(server, "old"), take.folder, fifo=True) as stage:
         publishers = stage.publishers(2, "--lanes", "2", "--batch", "5", "--pause", "0.02")
         workers = stage.workers(2, "--fifo") + stage.rivals(1, "--fifo")
-        halves, killed = _upgrade(take, server, stage, scripts, kills)
-        with psycopg.connect(server.dsn()) as db:
-            schema.install(db)
-            schema.check(db)
-        stage.fault("upgraded")
+        installer = Installer(server, scripts)
+        up = _upgrade(take, stage, installer, kills)
+        _install_whole(stage)
+        again = _upgrade(take, stage, installer, kills)
+        _install_whole(stage)
         time.sleep(2)
         stage.close(publishers, workers)
-        verdict = stage.verdict()
+        verdict, ordered = stage.verdict(), stage.verdict(queue=FIFO)
     broken = dict(verdict.broken)
-    if halves:
-        broken["half installed"] = halves
+    for name, count in ordered.broken.items():
+        broken[name] = broken.get(name, 0) + count
+    halves = up.halves + again.halves
+    troubles = sum(stage.troubles.values()) - stage.troubles.get(f"errors {DEADLOCK}", 0)
+    found = {"half installed": halves, "calls failed": troubles}
+    broken |= {name: count for name, count in found.items() if count}
     counts = {
         **verdict.counts,
-        **stage.slices,
-        "installations killed": killed,
+        "out of order": len(ordered.inverted),
+        "in order per key": ordered.delivered,
+        "upgrades killed": up.killed,
+        **{f"upgrades killed past {name}": up.past[name] for name in PAST},
+        "upgrades ended by a deadlock": up.deadlocks,
+        "installations killed": again.killed,
         "half installed": halves,
+        "calls failed": troubles,
+        **stage.troubles,
+        **stage.slices,
     }
     return Outcome(counts, broken)
+
+
+def _old(server: Mortal, name: str) -> str:
+    """A database with an old engine."""
+    with psycopg.connect(server.dsn("postgres"), autocommit=True) as db:
+        db.execute(f"create database {name}".encode())
+    with psycopg.connect(server.dsn(name)) as db:
+        db.execute(gzip.decompress(OLD.read_bytes()))
+    return server.dsn(name)
+
+
+def _install_whole(stage: Stage) -> None:
+    with psycopg.connect(stage.dsn) as db:
+        schema.install(db)
+        schema.check(db)
+    stage.fault("upgraded")
 
 
 def _in_steps(copy: Path) -> Path:
@@ -64,39 +143,58 @@ def _in_steps(copy: Path) -> Path:
     return copy
 
 
-def _upgrade(
-    take: Take, server: Mortal, stage: Stage, scripts: Path, kills: int
-) -> tuple[int, int]:
-    """Kill installations at moments all over their course; how many were half done, or whole.
+def _upgrade(take: Take, stage: Stage, installer: Installer, kills: int) -> Tally:
+    """Kill installations at moments all over their course.
 
-    One that was faster than its killer does not count, and is tried again a little earlier.
+    One that was faster than its killer does not count, and is tried again a little earlier, unless
+    it was an upgrade: the old engine is no more.
     """
-    luck = take.luck
-    killed = halves = finished = 0
-    with psycopg.connect(server.dsn(), autocommit=True) as db:
-        begun = time.monotonic()
-        _end(_install(server, scripts))
-        whole = time.monotonic() - begun
-        while killed < kills and finished < 3 * kills:
-            before = _functions(db)
-            process = _install(server, scripts)
-            time.sleep(whole * (killed + luck.random()) / kills)
-            db.execute(
-                "select pg_terminate_backend(pid, 10000) from pg_stat_activity "
-                "where application_name = %s",
-                (NAME,),
-            )
-            _end(process)
+    luck, tally = take.luck, Tally()
+    with psycopg.connect(stage.dsn, autocommit=True) as db:
+        new, whole = _migrated(db), installer.seconds()
+        while tally.killed < kills and tally.finished < 3 * kills and new is _migrated(db):
+            before, columns = _functions(db), _columns(db)
+            process = installer.start(stage.dsn)
+            time.sleep(whole * (tally.killed + luck.random()) / kills)
+            past = _kill(db)
+            if DEADLOCK in _end(process):
+                tally.deadlocks += 1
+                continue
             kept = len(before.items() & _functions(db).items())
             if kept == 0:
-                finished += 1
+                tally.finished += 1
                 whole *= 0.95
                 continue
             stage.fault("installation killed")
-            killed += 1
-            halves += kept < len(before)
-    take.say(f"{killed} installations killed, {finished} were faster")
-    return halves, killed
+            tally.killed += 1
+            tally.past.update(past)
+            tally.halves += kept < len(before) or columns != _columns(db)
+    take.say(f"{tally.killed} installations killed, {tally.finished} were faster")
+    return tally
+
+
+def _migrated(db: psycopg.Connection[Any]) -> bool:
+    """Whether the engine has the newest migrations."""
+    return ("positions", "slices_from") in _columns(db)
+
+
+def _kill(db: psycopg.Connection[Any]) -> list[str]:
+    """End the installation; returns the migrations that it has got past."""
+    past = [
+        name
+        for name, table in PAST.items()
+        if db.execute(
+            "select from pg_locks l join pg_stat_activity a using (pid) "
+            "where a.application_name = %s and l.relation = %s::regclass and l.granted "
+            "and l.mode = 'AccessExclusiveLock'",
+            (NAME, table),
+        ).rowcount
+    ]
+    db.execute(
+        "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = %s",
+        (NAME,),
+    )
+    return past
 
 
 def _functions(db: psycopg.Connection[Any]) -> dict[int, str]:
@@ -108,28 +206,37 @@ def _functions(db: psycopg.Connection[Any]) -> dict[int, str]:
     return dict(rows.fetchall())
 
 
-def _install(server: Mortal, scripts: Path) -> subprocess.Popen[bytes]:
-    program = server.binaries.program("psql")
-    words = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(scripts / "install.sql")]
-    return subprocess.Popen(
-        [program, *words, "-d", server.dsn()],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "PGAPPNAME": NAME},
+def _columns(db: psycopg.Connection[Any]) -> set[tuple[str, str]]:
+    """The columns of the engine's tables."""
+    rows = db.execute(
+        "select c.relname, a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid "
+        "where c.relnamespace::regnamespace::text = 'penstock_data' and c.relkind in ('r', 'p') "
+        "and c.relpersistence <> 't' and a.attnum > 0 and not a.attisdropped "
+        "and not c.relispartition"
     )
+    return set(rows.fetchall())
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.wait(timeout=120)
+def _end(process: subprocess.Popen[str]) -> str:
+    """Wait for it; returns the errors that it told."""
+    return process.communicate(timeout=120)[1]
 
 
 PART = Part(
     name="upgrade",
     promise="The engine is upgraded while it works, and an upgrade that dies leaves it as it was.",
-    how="Under load `install.sql` runs again and again, and its session is killed at 30 moments "
-    "spread over its course; then once to the end.",
+    how="Under load, 6 rivals included, sessions that claim at the same time, `install.sql` runs "
+    "again and again on the engine of a release, and its session is killed at 30 moments spread "
+    "over its course; then once to the end, and the same once more on the new engine.",
     sabotage="each statement of the installation commits by itself",
     breaks=frozenset({"half installed"}),
     play=play,
-    enough={"installations killed": 30, "acked": 1000},
+    enough={
+        "upgrades killed": 20,
+        "upgrades killed past slices": 10,
+        "upgrades killed past segments_in_use": 10,
+        "installations killed": 30,
+        "acked": 1000,
+        "slices cut": 100,
+    },
 )
