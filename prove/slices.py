@@ -32,6 +32,7 @@ class Slices:
 
     def __init__(self, dsn: str) -> None:
         self.cut = 0
+        self.looks = 0
         self.there = False
         """At the last look, something was in a slice."""
         self._dsn = dsn
@@ -60,6 +61,7 @@ class Slices:
             if before[0] == started:
                 self.cut += last - before[1]
             before = (started, last)
+            self.looks += 1
 
     def _looks(self) -> Iterator[tuple[Any, ...]]:
         while not self._stop.is_set():
