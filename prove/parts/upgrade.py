@@ -18,7 +18,7 @@ from prove.actors.names import FIFO
 from prove.model import Outcome, Part
 from prove.recorder import ROOT
 from prove.servers import mortal
-from prove.stage import staged
+from prove.stage import RIVALS, staged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ NAME = "penstock upgrade"
 OLD = ROOT / "tests" / "sql" / "released" / "engine-1-38ec773.sql.gz"
 # What only the newest migrations change: who has locked it has got past them.
 PAST = {"slices": "penstock_data.positions", "segments_in_use": "penstock_data.settings"}
-# A migration locks tables that calls have locked in another order.
+# The server ends an installation that waits for a call which waits for it.
 DEADLOCK = "40P01"
 
 
@@ -95,8 +95,9 @@ def play(take: Take) -> Outcome:
     for name, count in ordered.broken.items():
         broken[name] = broken.get(name, 0) + count
     halves = up.halves + again.halves
-    troubles = sum(stage.troubles.values()) - stage.troubles.get(f"errors {DEADLOCK}", 0)
-    found = {"half installed": halves, "calls failed": troubles}
+    failed = sum(stage.troubles.values())
+    # A call that waits while the upgrade commits may fail, and its session goes on.
+    found = {"half installed": halves, "calls failed too often": max(failed - RIVALS, 0)}
     broken |= {name: count for name, count in found.items() if count}
     counts = {
         **verdict.counts,
@@ -107,7 +108,7 @@ def play(take: Take) -> Outcome:
         "upgrades ended by a deadlock": up.deadlocks,
         "installations killed": again.killed,
         "half installed": halves,
-        "calls failed": troubles,
+        "calls failed": failed,
         **stage.troubles,
         **stage.slices,
     }
