@@ -30,39 +30,46 @@ if TYPE_CHECKING:
 NAME = "penstock upgrade"
 # The engine that is upgraded: a released one, without numbered migrations.
 OLD = ROOT / "tests" / "sql" / "released" / "engine-1-38ec773.sql.gz"
-# What only the newest migrations change: who has locked it has got past them.
-PAST = {"slices": "penstock_data.positions", "segments_in_use": "penstock_data.settings"}
+# Where the newest migrations are in install.sql.
+PAST = {"slices": "0006_slices.sql", "segments_in_use": "0007_segments_in_use.sql"}
 # The server ends an installation that waits for a call which waits for it.
 DEADLOCK = "40P01"
+KILLED = "57P01"
 
 
 class Installer:
-    """psql, which runs install.sql."""
+    """psql, which runs a copy of install.sql."""
 
     def __init__(self, server: Mortal, scripts: Path) -> None:
         self._server = server
         self._scripts = scripts
-        self._rehearsals = 0
+        self._lines = (
+            (scripts / "install.sql").read_text(encoding="utf-8").splitlines(keepends=True)
+        )
+        self._includes = [
+            place for place, line in enumerate(self._lines) if line.startswith("\\ir ")
+        ]
 
-    def start(self, dsn: str) -> subprocess.Popen[str]:
+    def start(self, dsn: str, script: str = "install.sql") -> subprocess.Popen[str]:
         program = self._server.binaries.program("psql")
         words = ["-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose"]
         return subprocess.Popen(
-            [program, *words, "-f", str(self._scripts / "install.sql"), "-d", dsn],
+            [program, *words, "-f", str(self._scripts / script), "-d", dsn],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "PGAPPNAME": NAME},
         )
 
-    def seconds(self) -> float:
-        """How long an upgrade takes that nobody kills, in a database that nobody uses."""
-        self._rehearsals += 1
-        dsn = _old(self._server, f"rehearsal_{self._rehearsals}")
-        begun = time.monotonic()
-        errors = _end(self.start(dsn))
-        assert not errors, errors
-        return time.monotonic() - begun
+    def stop_at(self, part: float) -> list[str]:
+        """Write stopped.sql, which ends its session when it has done that part of install.sql.
+
+        Returns the newest migrations that it has run by then.
+        """
+        done = self._lines[: self._includes[int(part * len(self._includes))] + 1]
+        text = "".join([*done, "select pg_terminate_backend(pg_backend_pid());\n"])
+        (self._scripts / "stopped.sql").write_text(text, encoding="utf-8")
+        return [name for name, file in PAST.items() if f"{file}\n" in text]
 
 
 @dataclass
@@ -79,14 +86,16 @@ class Tally:
 
 def play(take: Take) -> Outcome:
     kills = take.size(full=30, quick=3, twin=6)
-    scripts = _in_steps(take.folder / "sql") if take.sabotaged else schema.folder()
+    scripts = shutil.copytree(schema.folder(), take.folder / "sql")
+    if take.sabotaged:
+        _in_steps(scripts)
     with mortal() as server, staged(_old(server, "old"), take.folder, fifo=True) as stage:
         publishers = stage.publishers(2, "--lanes", "2", "--batch", "5", "--pause", "0.02")
         workers = stage.workers(2, "--fifo") + stage.rivals(1, "--fifo")
         installer = Installer(server, scripts)
         up = _upgrade(take, stage, installer, kills)
         _install_whole(stage)
-        again = _upgrade(take, stage, installer, kills)
+        again = _install_again(take, stage, installer, kills)
         _install_whole(stage)
         time.sleep(2)
         stage.close(publishers, workers)
@@ -131,9 +140,8 @@ def _install_whole(stage: Stage) -> None:
     stage.fault("upgraded")
 
 
-def _in_steps(copy: Path) -> Path:
-    """The scripts without their transaction: each statement commits by itself."""
-    shutil.copytree(schema.folder(), copy)
+def _in_steps(copy: Path) -> None:
+    """Take their transaction from the scripts: each statement commits by itself."""
     install, before = copy / "install.sql", copy / "schema" / "schema.sql"
     text = install.read_text(encoding="utf-8")
     assert text.count("\nbegin;\n") == 1, "install.sql has changed: bring the sabotage along"
@@ -141,26 +149,49 @@ def _in_steps(copy: Path) -> Path:
     text = before.read_text(encoding="utf-8")
     assert text.count(" on commit drop") == 1, "schema.sql has changed: bring the sabotage along"
     before.write_text(text.replace(" on commit drop", ""))
-    return copy
 
 
 def _upgrade(take: Take, stage: Stage, installer: Installer, kills: int) -> Tally:
+    """End the session of upgrades after so many of their scripts, from the first to the last."""
+    luck, tally = take.luck, Tally()
+    with psycopg.connect(stage.dsn, autocommit=True) as db:
+        while tally.killed < kills:
+            before = _engine(db)
+            past = installer.stop_at((tally.killed + luck.random()) / kills)
+            errors = _end(installer.start(stage.dsn, "stopped.sql"))
+            if DEADLOCK in errors:
+                tally.deadlocks += 1
+                assert tally.deadlocks < kills, errors
+                continue
+            assert KILLED in errors, errors
+            stage.fault("upgrade killed")
+            tally.killed += 1
+            tally.past.update(past)
+            tally.halves += before != _engine(db)
+    take.say(f"{tally.killed} upgrades killed, {tally.deadlocks} ended by a deadlock")
+    return tally
+
+
+def _install_again(take: Take, stage: Stage, installer: Installer, kills: int) -> Tally:
     """Kill installations at moments all over their course.
 
-    One that was faster than its killer does not count, and is tried again a little earlier, unless
-    it was an upgrade: the old engine is no more.
+    One that was faster than its killer does not count, and is tried again a little earlier.
     """
     luck, tally = take.luck, Tally()
     with psycopg.connect(stage.dsn, autocommit=True) as db:
-        new, whole = _migrated(db), installer.seconds()
-        while tally.killed < kills and tally.finished < 3 * kills and new is _migrated(db):
-            before, columns = _functions(db), _columns(db)
+        begun = time.monotonic()
+        _end(installer.start(stage.dsn))
+        whole = time.monotonic() - begun
+        while tally.killed < kills and tally.finished < 3 * kills:
+            before = _functions(db)
             process = installer.start(stage.dsn)
             time.sleep(whole * (tally.killed + luck.random()) / kills)
-            past = _kill(db)
-            if DEADLOCK in _end(process):
-                tally.deadlocks += 1
-                continue
+            db.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity "
+                "where application_name = %s",
+                (NAME,),
+            )
+            _end(process)
             kept = len(before.items() & _functions(db).items())
             if kept == 0:
                 tally.finished += 1
@@ -168,34 +199,13 @@ def _upgrade(take: Take, stage: Stage, installer: Installer, kills: int) -> Tall
                 continue
             stage.fault("installation killed")
             tally.killed += 1
-            tally.past.update(past)
-            tally.halves += kept < len(before) or columns != _columns(db)
+            tally.halves += kept < len(before)
     take.say(f"{tally.killed} installations killed, {tally.finished} were faster")
     return tally
 
 
-def _migrated(db: psycopg.Connection[Any]) -> bool:
-    """Whether the engine has the newest migrations."""
-    return ("positions", "slices_from") in _columns(db)
-
-
-def _kill(db: psycopg.Connection[Any]) -> list[str]:
-    """End the installation; returns the migrations that it has got past."""
-    past = [
-        name
-        for name, table in PAST.items()
-        if db.execute(
-            "select from pg_locks l join pg_stat_activity a using (pid) "
-            "where a.application_name = %s and l.relation = %s::regclass and l.granted "
-            "and l.mode = 'AccessExclusiveLock'",
-            (NAME, table),
-        ).rowcount
-    ]
-    db.execute(
-        "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = %s",
-        (NAME,),
-    )
-    return past
+def _engine(db: psycopg.Connection[Any]) -> tuple[dict[int, str], set[tuple[str, str]]]:
+    return _functions(db), _columns(db)
 
 
 def _functions(db: psycopg.Connection[Any]) -> dict[int, str]:
@@ -227,15 +237,15 @@ PART = Part(
     name="upgrade",
     promise="The engine is upgraded while it works, and an upgrade that dies leaves it as it was.",
     how="Under load, 6 rivals included, sessions that claim at the same time, `install.sql` runs "
-    "again and again on the engine of a release, and its session is killed at 30 moments spread "
-    "over its course; then once to the end, and the same once more on the new engine.",
+    "again and again on the engine of a release, and its session is killed at 30 places spread "
+    "over its scripts; then once to the end. On the new engine the same, at 30 moments.",
     sabotage="each statement of the installation commits by itself",
     breaks=frozenset({"half installed"}),
     play=play,
     enough={
-        "upgrades killed": 20,
-        "upgrades killed past slices": 10,
-        "upgrades killed past segments_in_use": 10,
+        "upgrades killed": 30,
+        "upgrades killed past slices": 20,
+        "upgrades killed past segments_in_use": 20,
         "installations killed": 30,
         "acked": 1000,
         "slices cut": 100,
