@@ -88,7 +88,10 @@ class Stage(Cast):
                 time.sleep(0.002)
 
     def keep_house(self, seconds: float) -> None:
-        """After a crash, give every queue its claim lock back; a busy one takes a few attempts."""
+        """Give every queue back the claim lock that a crash or a promotion took from it.
+
+        A queue that is busy takes a few attempts.
+        """
         with psycopg.connect(self.dsn, autocommit=True) as db:
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline:

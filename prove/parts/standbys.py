@@ -57,6 +57,7 @@ def _fail_over(take: Take, servers: Pair, stage: Stage, promotions: int) -> None
     luck = take.luck
     for promotion in range(promotions):
         time.sleep(luck.uniform(2, 4))
+        stage.await_slices(seconds=1)
         # Every other time the standby is gone for longer than anybody waits.
         servers.silence()
         stage.outage("standby silenced")
@@ -66,6 +67,8 @@ def _fail_over(take: Take, servers: Pair, stage: Stage, promotions: int) -> None
         stage.recovered()
         stage.outage("standby promoted")
         servers.follow()
+        # A standby has no claim locks; without them nothing is cut.
+        stage.keep_house(seconds=2)
         take.say(f"{promotion + 1} promotions")
     time.sleep(2)
 
