@@ -59,7 +59,7 @@ def _faults(entries: list[Entry], start: int) -> Iterator[dict[str, object]]:
 def _stories(entries: list[Entry], start: int) -> Iterator[dict[str, object]]:
     stories: dict[int, list[Entry]] = defaultdict(list)
     for entry in entries:
-        if entry.step not in (Step.FAULT, Step.EXTENDED, Step.HOLDING):
+        if entry.step not in (Step.FAULT, Step.EXTENDED, Step.HOLDING, Step.TROUBLE):
             stories[entry.number].append(entry)
     eventful = [number for number, story in sorted(stories.items()) if _eventful(story)]
     # Evenly over the whole run when there are too many.

@@ -39,6 +39,8 @@ class Step(StrEnum):
     STALE_REFUSED = "stale_refused"
     """What was asked for with the token of a claim that had ended was refused."""
     STALE_ACCEPTED = "stale_accepted"
+    TROUBLE = "trouble"
+    """A session was told of an error that no lost connection explains."""
     FAULT = "fault"
     """The programme has done some damage."""
 

@@ -9,6 +9,7 @@ import psycopg
 
 from penstock import schema
 from penstock.testing import server as servers
+from prove import slices
 from prove.processes import kill_family
 from tests.fixtures.databases import Database
 
@@ -105,10 +106,12 @@ def running(place: tuple[Binaries, Account, Path], **settings: str) -> Iterator[
 
 
 def terminate_backends(db: psycopg.Connection[Any]) -> int:
-    """Cut off everybody else's sessions on this database."""
+    """Cut off everybody else's sessions on this database, but those of the programme itself."""
     found = db.execute(
         "select count(pg_terminate_backend(pid)) from pg_stat_activity "
-        "where datname = current_database() and pid <> pg_backend_pid()"
+        "where datname = current_database() and pid <> pg_backend_pid() "
+        "and application_name <> %s",
+        (slices.NAME,),
     ).fetchone()
     assert found is not None
     count: int = found[0]

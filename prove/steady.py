@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from bench.payloads import Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench.contestants import Session
 
 BATCH = 8
+# So many at once that consumers claim at the same time.
+BURST = 20 * BATCH
 HOUSEKEEPING_SECONDS = 5.0
 IDLE_SECONDS = 0.002
 TAIL = 0.99
@@ -29,10 +34,10 @@ class Window:
 
 @dataclass
 class Steady:
-    """Publishes at a rate and consumes what comes, on sessions of their own, in two threads."""
+    """Publishes at a rate, in bursts, and consumes what comes: each session in its own thread."""
 
     publisher: Session
-    consumer: Session
+    consumers: Sequence[Session]
     rate: int
     published: int = 0
     consumed: int = 0
@@ -42,9 +47,10 @@ class Steady:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._trouble: list[Exception] = []
+        self._counting = threading.Lock()
+        works = [self._publish, *(partial(self._consume, each) for each in self.consumers)]
         self._threads = [
-            threading.Thread(target=self._guarded, args=(work,), daemon=True)
-            for work in (self._publish, self._consume)
+            threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in works
         ]
 
     def __enter__(self) -> Self:
@@ -84,22 +90,23 @@ class Steady:
         begun = time.monotonic()
         while not self._stop.is_set():
             due = int((time.monotonic() - begun) * self.rate) - self.published
-            for payloads in stream.batches(due - due % BATCH, BATCH):
+            for payloads in stream.batches(due - due % BURST, BURST):
                 self.publisher.publish_batch(payloads)
                 self.published += len(payloads)
             time.sleep(BATCH / self.rate)
 
-    def _consume(self) -> None:
+    def _consume(self, consumer: Session) -> None:
         tidied = time.monotonic()
         while not self._stop.is_set():
             begun = time.monotonic()
-            claim = self.consumer.claim(BATCH)
+            claim = consumer.claim(BATCH)
             if len(claim):
                 self.claims.append((begun, time.monotonic() - begun, len(claim)))
-                self.consumer.ack(claim)
-                self.consumed += len(claim)
+                consumer.ack(claim)
+                with self._counting:
+                    self.consumed += len(claim)
             else:
                 time.sleep(IDLE_SECONDS)
-            if begun - tidied > HOUSEKEEPING_SECONDS:
-                self.consumer.housekeep()
+            if consumer is self.consumers[0] and begun - tidied > HOUSEKEEPING_SECONDS:
+                consumer.housekeep()
                 tidied = begun

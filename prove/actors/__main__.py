@@ -7,7 +7,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from prove.actors import consumer, lingerer, publisher, tasks, victim, worker
+from prove.actors import consumer, lingerer, publisher, rivals, tasks, victim, worker
 from prove.ledger import Ledger
 
 PARTS = {
@@ -15,6 +15,7 @@ PARTS = {
     "work": worker.work,
     "consume": consumer.consume,
     "linger": lingerer.linger,
+    "rival": rivals.rival,
     "enqueue": tasks.enqueue,
     "perform": tasks.perform,
 }

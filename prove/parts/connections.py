@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 
 ACTORS = 2
 MOST_CLIENTS = 80
+SETTINGS = {
+    "max_connections": str(MOST_CLIENTS),
+    # What is half-open ends on the server's side too, as keep-alives would end it in time.
+    "idle_session_timeout": "10s",
+    "idle_in_transaction_session_timeout": "5s",
+}
 FAULTS = ("cut", "answer", "commit", "before commit", "delay", "drip", "swallow", "deaf", "half")
 
 
 def play(take: Take) -> Outcome:
     with (
-        mortal(max_connections=str(MOST_CLIENTS)) as server,
+        mortal(**SETTINGS) as server,
         Proxy(server.database) as proxy,
         staged(server.dsn(), take.folder) as stage,
     ):
@@ -36,13 +42,14 @@ def play(take: Take) -> Outcome:
         words += ["--sabotage", "repeat"] if take.sabotaged else ["--dedupe"]
         publishers = stage.publishers(ACTORS, *words, dsn=proxy.dsn)
         workers = stage.workers(ACTORS, "--pause", "0.01", dsn=proxy.dsn)
+        workers += stage.rivals(1, dsn=proxy.dsn)
         counts = _disturb(take, stage, proxy)
         stage.close(publishers, workers)
         verdict = stage.verdict()
     broken = dict(verdict.broken)
     if verdict.stored_twice:
         broken["stored twice"] = len(verdict.stored_twice)
-    return Outcome({**verdict.counts, **counts}, broken)
+    return Outcome({**verdict.counts, **counts, **stage.slices}, broken)
 
 
 def _disturb(take: Take, stage: Stage, proxy: Proxy) -> dict[str, int]:
@@ -60,7 +67,6 @@ def _disturb(take: Take, stage: Stage, proxy: Proxy) -> dict[str, int]:
         take.say(f"too many clients {crowds} times")
         for _ in _until(take.size(full=150, quick=6, twin=45)):
             _misbehave(stage, proxy, luck)
-            _sweep(db)
             misbehaviours += 1
     take.say(f"the network misbehaved {misbehaviours} times")
     return {
@@ -90,14 +96,6 @@ def _crowd(stage: Stage, db: psycopg.Connection[Any]) -> None:
         for conn in crowd:
             conn.close()
     time.sleep(1.5)
-
-
-def _sweep(db: psycopg.Connection[Any]) -> None:
-    """End what is half-open on the server's side too, as its keep-alives would in time."""
-    db.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity where state like 'idle%' "
-        "and state_change < clock_timestamp() - interval '10 s' and pid <> pg_backend_pid()"
-    )
 
 
 def _misbehave(stage: Stage, proxy: Proxy, luck: random.Random) -> None:
@@ -139,5 +137,5 @@ PART = Part(
     sabotage="publishers repeat what they are unsure of without a dedupe key",
     breaks=frozenset({"stored twice"}),
     play=play,
-    enough={"sessions terminated": 900, "acked": 1000},
+    enough={"sessions terminated": 900, "acked": 1000, "slices cut": 1000},
 )

@@ -43,7 +43,7 @@ def play(take: Take) -> Outcome:
 
 def _work(take: Take, stage: Stage, poisoned: int) -> int:
     """Have them all tried, with a new worker for each that dies; returns how many did."""
-    supervisors = [stage.start("fall", "--claim", str(CLAIM)) for _ in range(WORKERS)]
+    supervisors = stage.workers(WORKERS, "--claim", str(CLAIM), part="fall")
     # The twin's messages never come to rest.
     most = ATTEMPTS * poisoned + WORKERS if take.sabotaged else None
     stage.until(lambda: _enough(stage, most) or stage.drained(), "the queue is never empty")
@@ -79,6 +79,7 @@ def _outcome(stage: Stage, poisoned: int, healthy: int, deaths: int) -> Outcome:
         "dead letters": len(dead),
         f"delivered {ATTEMPTS} times exactly": tried[ATTEMPTS],
         "worker deaths": deaths,
+        "slices cut": stage.slices["slices cut"],
         **found,
     }
     return Outcome(counts, {name: count for name, count in found.items() if count})
@@ -104,5 +105,5 @@ PART = Part(
     sabotage="the queue sets no limit",
     breaks=frozenset({"outlived its attempts"}),
     play=play,
-    enough={"poisoned": 50},
+    enough={"poisoned": 50, "slices cut": 20},
 )

@@ -61,7 +61,7 @@ def play(take: Take) -> Outcome:
         disks.settle(place)
         with staged(server.dsn(), take.folder) as stage:
             publishers = stage.publishers(ACTORS, "--lanes", "2", "--batch", "5", "--pause", "0.05")
-            consumers = [stage.start("consume") for _ in range(ACTORS)]
+            consumers = stage.workers(ACTORS, part="consume") + stage.rivals(1)
             tally = _cut(take, stage, server, image)
             stage.close(publishers, consumers)
             verdict = stage.verdict()
@@ -77,6 +77,7 @@ def play(take: Take) -> Outcome:
             broken[name] = broken.get(name, 0) + count
     counts = {
         **verdict.counts,
+        **stage.slices,
         "power cuts": tally.cuts,
         "lost": len(tally.lost) + len(verdict.lost),
         "acks forgotten": len(tally.forgotten),
@@ -189,10 +190,11 @@ PART = Part(
     name="power-cut",
     promise="When the power goes, everything acknowledged is on the disk: messages that were "
     "published, and acks.",
-    how="The data folder is on an ext4 image in a loop file on XFS. 60 times under load a reflink "
-    "copy freezes what has reached the device; the copy is mounted, started, and read to the end.",
+    how="The data folder is on an ext4 image in a loop file on XFS. 60 times under load, with 6 "
+    "rivals, sessions that claim at the same time, a reflink copy freezes what has "
+    "reached the device; the copy is mounted, started, and read to the end.",
     sabotage="`fsync = off`",
     breaks=frozenset({"lost"}),
     play=play,
-    enough={"power cuts": 60, "acked": 50_000},
+    enough={"power cuts": 60, "acked": 50_000, "slices cut": 1000},
 )

@@ -35,7 +35,7 @@ def play(take: Take) -> Outcome:
     ):
         words = ("--lanes", "2", "--batch", "5", "--pause", "0.01", "--answer", str(ANSWER))
         publishers = stage.publishers(ACTORS, *words)
-        workers = stage.workers(ACTORS)
+        workers = stage.workers(ACTORS) + stage.rivals(1)
         _fail_over(take, servers, stage, promotions)
         stage.close(publishers, workers)
         verdict = stage.verdict(crashes=promotions, failed_over=True)
@@ -43,7 +43,13 @@ def play(take: Take) -> Outcome:
     broken = dict(verdict.broken)
     if suite.get("pgbouncer tests failed"):
         broken["pgbouncer tests failed"] = suite["pgbouncer tests failed"]
-    counts = {**verdict.counts, "promotions": promotions, "told unknown": unknown, **suite}
+    counts = {
+        **verdict.counts,
+        "promotions": promotions,
+        "told unknown": unknown,
+        **suite,
+        **stage.slices,
+    }
     return Outcome(counts, broken)
 
 
@@ -51,14 +57,18 @@ def _fail_over(take: Take, servers: Pair, stage: Stage, promotions: int) -> None
     luck = take.luck
     for promotion in range(promotions):
         time.sleep(luck.uniform(2, 4))
+        stage.await_slices(seconds=1)
         # Every other time the standby is gone for longer than anybody waits.
         servers.silence()
-        stage.fault("standby silenced")
+        stage.outage("standby silenced")
         time.sleep(DEAD_SECONDS if promotion % 2 else SHORT_SECONDS)
-        stage.fault("primary killed")
+        stage.outage("primary killed")
         servers.fail_over()
-        stage.fault("standby promoted")
+        stage.recovered()
+        stage.outage("standby promoted")
         servers.follow()
+        # A standby has no claim locks; without them nothing is cut.
+        stage.keep_house(seconds=2)
         take.say(f"{promotion + 1} promotions")
     time.sleep(2)
 
@@ -93,5 +103,5 @@ PART = Part(
     sabotage="the standby is asynchronous",
     breaks=frozenset({"lost"}),
     play=play,
-    enough={"promotions": 10, "acked": 1000, "pgbouncer tests passed": 50},
+    enough={"promotions": 10, "acked": 1000, "pgbouncer tests passed": 50, "slices cut": 100},
 )

@@ -26,6 +26,8 @@ CLAIM = 1
 # Long enough at work that what a lingerer held is in other hands when it goes on, and few enough at
 # a time that something is left for lingerers, who look but now and then.
 WORK = ("--fifo", "--pause", "0.8", "--claim", "3", "--concurrency", "16")
+RIVALS = 2
+RIVAL = ("--fifo", "--pause", "0.1", "--claim", "3")
 
 
 def play(take: Take) -> Outcome:
@@ -36,8 +38,8 @@ def play(take: Take) -> Outcome:
             with psycopg.connect(server.dsn(), autocommit=True) as db:
                 rewrite(db, *NO_TOKEN_CHECK)
         with staged(server.dsn(), take.folder, fifo=True) as stage:
-            publishers = stage.publishers(2, "--lanes", "2", "--batch", "4", "--pause", "0.1")
-            workers = stage.workers(WORKERS, *WORK)
+            publishers = stage.publishers(2, "--lanes", "2", "--batch", "9", "--pause", "0.1")
+            workers = stage.workers(WORKERS, *WORK) + stage.rivals(RIVALS, *RIVAL)
             _kill(take, stage, workers, kills)
             stops = _stop(take, stage, workers, stale)
             stage.close(publishers, workers)
@@ -59,6 +61,7 @@ def _outcome(stage: Stage, kills: int, stops: int) -> Outcome:
     return Outcome(
         {
             **everything.counts,
+            **stage.slices,
             "out of order": len(ordered.inverted),
             "in order per key": ordered.delivered,
             "worker kills": kills,
@@ -75,11 +78,12 @@ def _kill(take: Take, stage: Stage, workers: list[Actor], kills: int) -> None:
     luck = take.luck
     for kill in range(kills):
         time.sleep(luck.uniform(0.2, 0.6))
-        victim = luck.randrange(WORKERS)
+        victim = luck.randrange(WORKERS + RIVALS)
         workers[victim].kill()
         workers[victim].wait()
         stage.fault("worker killed")
-        workers[victim] = stage.start("work", *WORK)
+        again = stage.workers(1, *WORK) if victim < WORKERS else stage.rivals(1, *RIVAL)
+        workers[victim] = again[0]
         if kill % 20 == 19:
             take.say(f"{kill + 1} kills")
 
@@ -124,10 +128,11 @@ PART = Part(
     name="worker-death",
     promise="A worker killed with SIGKILL loses nothing, and one that is late finishes nothing "
     "that is not its own any more.",
-    how="Workers are killed 200 times. Then consumers are stopped (SIGSTOP) until their claims "
+    how="Workers, and processes of 6 rivals, sessions that claim at the same time, are killed 200 "
+    "times. Then consumers are stopped (SIGSTOP) until their claims "
     "have ended, and go on (SIGCONT): each acks, nacks, releases or extends what it held.",
     sabotage="the engine takes any token: one line of `unclaim()` changed",
     breaks=frozenset({"stale accepted"}),
     play=play,
-    enough={"worker kills": 200, "stale tried": 1000},
+    enough={"worker kills": 200, "stale tried": 1000, "slices cut": 1000},
 )

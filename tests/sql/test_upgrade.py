@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from penstock import schema
+from tests.concurrency.sessions import in_background
 from tests.sql.caller import Caller
 from tests.sql.traffic import Traffic
 
@@ -104,6 +105,21 @@ def test_a_session_that_was_open_goes_on_after_the_upgrade(old: Database) -> Non
         with psycopg.connect(old.dsn) as db:
             schema.install(db)
         traffic.finish(Caller(open_before), rebased=False)
+
+
+def test_a_call_that_has_begun_ends_before_the_upgrade_locks_what_it_needs(old: Database) -> None:
+    with (
+        psycopg.connect(old.dsn, autocommit=True) as observer,
+        psycopg.connect(old.dsn) as caller,
+        psycopg.connect(old.dsn) as installer,
+    ):
+        # As a claim does in its statements; else the two would wait for each other.
+        caller.execute("select from penstock_data.settings")
+        upgrade = in_background(observer, installer, lambda: schema.install(installer))
+        caller.execute("set lock_timeout = '500ms'")
+        caller.execute("select from penstock_data.positions")
+        caller.commit()
+        upgrade.result()
 
 
 def test_an_upgraded_engine_is_equal_to_a_fresh_one(old: Database, connect: Connect) -> None:
