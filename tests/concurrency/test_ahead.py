@@ -384,7 +384,9 @@ def test_a_delayed_message_keeps_its_key_from_being_claimed_ahead(
 ) -> None:
     create(db, "fifo")
     head = publish(db, key="head")
-    delayed = publish(db, key="k", deliver_after=value(db, "select penstock.clock() + interval '1 minute'"))
+    delayed = publish(
+        db, key="k", deliver_after=value(db, "select penstock.clock() + interval '1 minute'")
+    )
     behind, free = publish(db, key="k"), publish(db, key="free")
     assert get(first) == [head]
     consumer = connect()
@@ -720,7 +722,9 @@ def test_a_claim_that_got_the_rest_of_a_batch_stops_no_other(
     ids = publish_many(db, 40)
     with db.transaction():
         db.execute("select penstock_data.lock_queue('q')")
-        statement = "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
+        statement = (
+            "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
+        )
         taken = values(db, statement)
     first.execute("select set_config('penstock.beside', 'q', false)")
     db.execute(
@@ -944,9 +948,7 @@ def test_an_sqs_queue_becomes_fair_while_messages_are_noted(
     assert len(claim(first, 1, name=name)) == 1
     assert [one["Body"] for one in Sqs(connect()).receive("q", 2)] == ["b", "c"]
     sender = connect()
-    sent = in_background(
-        db, sender, lambda: Sqs(sender).send("q", "group", MessageGroupId="group")
-    )
+    sent = in_background(db, sender, lambda: Sqs(sender).send("q", "group", MessageGroupId="group"))
     first.rollback()
     sent.result()
     assert value(db, "select ordering from penstock_data.queues where name = %s", name) == "fair"
