@@ -27,7 +27,6 @@ from tests.concurrency.sessions import (
     pid,
     publish,
     publish_many,
-    token,
     until,
     value,
     values,
@@ -48,6 +47,8 @@ ENDS = ["commit", "rollback"]
 LEVELS = ["repeatable read", "serializable"]
 LONG = 600
 SLOTS = 16_384
+# A claim that had to wait: it leaves a slice.
+SHARE = "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
 
 
 @pytest.fixture(autouse=True)
@@ -384,9 +385,8 @@ def test_a_delayed_message_keeps_its_key_from_being_claimed_ahead(
 ) -> None:
     create(db, "fifo")
     head = publish(db, key="head")
-    delayed = publish(
-        db, key="k", deliver_after=value(db, "select penstock.clock() + interval '1 minute'")
-    )
+    later = value(db, "select penstock.clock() + interval '1 minute'")
+    delayed = publish(db, key="k", deliver_after=later)
     behind, free = publish(db, key="k"), publish(db, key="free")
     assert get(first) == [head]
     consumer = connect()
@@ -722,14 +722,9 @@ def test_a_claim_that_got_the_rest_of_a_batch_stops_no_other(
     ids = publish_many(db, 40)
     with db.transaction():
         db.execute("select penstock_data.lock_queue('q')")
-        statement = (
-            "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
-        )
-        taken = values(db, statement)
+        taken = values(db, SHARE)
     first.execute("select set_config('penstock.beside', 'q', false)")
-    db.execute(
-        "update penstock_data.claims set claimed_at = claimed_at - interval '1 minute' where token = ''"
-    )
+    db.execute("update penstock_data.claims set claimed_at = '-infinity' where token = ''")
     found = get(first, 5, "first")
     assert taken + found == ids[:6]
     other = connect(autocommit=False)
@@ -908,7 +903,8 @@ def test_a_call_is_not_starved_by_claims_that_overlap(
     publish_many(db, 1000)
     sessions = [connect(autocommit=False) for _ in range(3)]
     caller = connect()
-    assert get(sessions[0]) and get(sessions[1])
+    assert get(sessions[0])
+    assert get(sessions[1])
     working = Background(work, caller)
     # At every moment at least one of them is open, as long as claims find something.
     for session in itertools.cycle(sessions):
