@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prove.model import Outcome, Part
+from prove.models.ahead import Ahead
 from prove.models.explorer import explore
 from prove.models.fencing import Fencing
 from prove.models.fifo import Fifo
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 LEFT = ((1, (0, 1)), (2, (2,)))
 
 SMALL: dict[str, Model[Any]] = {
+    "claims ahead": Ahead(),
+    "claims ahead, keys": Ahead(keys="xxy"),
     "slices": Slices(messages=3, cut=2),
     "slices, batches": Slices(batch=2),
     "slices, a lone consumer": Slices(consumers=1, messages=5, before=LEFT),
@@ -27,6 +30,9 @@ SMALL: dict[str, Model[Any]] = {
     "range of segments, one step of housekeeping": SegmentRange(row_rechecked=False, at_once=False),
 }
 LARGE: dict[str, Model[Any]] = {
+    "claims ahead": Ahead(messages=4),
+    "claims ahead, three consumers": Ahead(consumers=3),
+    "claims ahead, keys": Ahead(keys="xyxx"),
     "slices": Slices(),
     "slices, three consumers": Slices(consumers=3, messages=3, cut=2),
     "slices, batches": Slices(batch=2),
@@ -55,6 +61,16 @@ BROKEN: dict[str, Model[Any]] = {
     "range of segments, open transactions ignored": SegmentRange(waits_for_open=False),
     "range of segments, settings not locked": SegmentRange(settings_locked=False),
     "range of segments, no second look at the row": SegmentRange(row_rechecked=False),
+    "claims ahead, messages not locked by the claim that moves": Ahead(mover_locks=False),
+    "claims ahead, not noted": Ahead(note_written=False),
+    "claims ahead, notes not passed over": Ahead(passes_noted=False),
+    "claims ahead, no second look": Ahead(ahead_looks_again=False),
+    "claims ahead, no second look of the claim that moves": Ahead(mover_looks_again=False),
+    "claims ahead, notes read later than the position": Ahead(one_snapshot=False),
+    "claims ahead, the position passes what is locked": Ahead(stops_before_locked=False),
+    "claims ahead, keys, not only the first of a key": Ahead(keys="xxy", first_of_key=False),
+    "claims ahead, keys, a note doesn't hold its key": Ahead(keys="xxy", note_holds_lane=False),
+    "claims ahead, keys, the lane not entered": Ahead(keys="xxy", lane_entered=False),
 }
 
 
@@ -96,9 +112,10 @@ PART = Part(
     promise="In no order of steps is a stale token accepted, a message skipped, read or claimed "
     "twice or emptied away unread, a key's order broken, or a message claimed after a pause; and "
     "from everywhere things still end well.",
-    how="Five small models, of claims and tokens, of windows and rotating segments, of fifo "
-    "promotion, of slices, and of the range of segments that a claim reads, are explored whole.",
-    sabotage="sixteen variants, each with one rule left out, all of which must fail",
+    how="Six small models, of claims and tokens, of windows and rotating segments, of fifo "
+    "promotion, of slices, of claims ahead of the position, and of the range of segments that a "
+    "claim reads, are explored whole.",
+    sabotage="26 variants, each with one rule left out, all of which must fail",
     breaks=frozenset({"variants"}),
     play=play,
 )

@@ -27,7 +27,6 @@ from tests.concurrency.sessions import (
     pid,
     publish,
     publish_many,
-    token,
     until,
     value,
     values,
@@ -48,6 +47,8 @@ ENDS = ["commit", "rollback"]
 LEVELS = ["repeatable read", "serializable"]
 LONG = 600
 SLOTS = 16_384
+# A claim that had to wait: it leaves a slice.
+SHARE = "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
 
 
 @pytest.fixture(autouse=True)
@@ -384,7 +385,8 @@ def test_a_delayed_message_keeps_its_key_from_being_claimed_ahead(
 ) -> None:
     create(db, "fifo")
     head = publish(db, key="head")
-    delayed = publish(db, key="k", deliver_after=value(db, "select penstock.clock() + interval '1 minute'"))
+    later = value(db, "select penstock.clock() + interval '1 minute'")
+    delayed = publish(db, key="k", deliver_after=later)
     behind, free = publish(db, key="k"), publish(db, key="free")
     assert get(first) == [head]
     consumer = connect()
@@ -720,13 +722,538 @@ def test_a_claim_that_got_the_rest_of_a_batch_stops_no_other(
     ids = publish_many(db, 40)
     with db.transaction():
         db.execute("select penstock_data.lock_queue('q')")
-        statement = "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
-        taken = values(db, statement)
+        taken = values(db, SHARE)
     first.execute("select set_config('penstock.beside', 'q', false)")
-    db.execute(
-        "update penstock_data.claims set claimed_at = claimed_at - interval '1 minute' where token = ''"
-    )
+    db.execute("update penstock_data.claims set claimed_at = '-infinity' where token = ''")
     found = get(first, 5, "first")
     assert taken + found == ids[:6]
     other = connect(autocommit=False)
     assert len(get(other, 2, "other")) == 2
+
+
+# Old snapshots.
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_old_snapshot_gets_an_error_or_the_right_messages(
+    db: Session, connect: Connect, first: Session, second: Session, kind: str, level: str
+) -> None:
+    caller = connect(isolation=level, autocommit=False)
+
+    def ahead(size: int) -> list[int]:
+        """Claimed ahead of a claim that is rolled back: the position stays where it was."""
+        get(first, 1, "first")
+        found = get(second, size, "second")
+        second.commit()
+        first.rollback()
+        return found
+
+    def passed() -> list[int]:
+        return ahead(2) + get(db, 1, "db")
+
+    def retried() -> list[int]:
+        (message,) = ahead(1)
+        assert get(first, 1, "first")
+        end(db, "nack", message, "second")
+        assert get(second, 1, "second") == [message]
+        second.commit()
+        first.rollback()
+        return [message]
+
+    for meanwhile in (lambda: ahead(2), lambda: ahead(20), passed, retried):
+        caller.commit()
+        calm(db)
+        expected = publish_many(db, 8)
+        caller.execute("select 1")
+        found = meanwhile()
+        try:
+            claimed = get(caller, 3, "caller")
+            caller.commit()
+        except psycopg.errors.SerializationFailure:
+            caller.rollback()
+            claimed = get(caller, 3, "caller")
+            caller.commit()
+        assert sorted(found + claimed + rest(db)) == expected
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_old_snapshot_neither_goes_ahead_nor_stops_for_ever(
+    db: Session, connect: Connect, first: Session, second: Session, kind: str, level: str
+) -> None:
+    """It waits for the claim lock alone, and keeps it alone."""
+    ids = publish_many(db, 6)
+    assert get(first) == ids[:1]
+    assert get(second) == ids[1:2]
+    caller = connect(isolation=level, autocommit=False)
+    codes = busy(caller)
+    assert get(caller) == []
+    assert codes == ["PS018"]
+    # It has opened the gate again.
+    other = connect()
+    assert get(other) == ids[2:3]
+    caller.commit()
+    first.commit()
+    second.commit()
+    assert get(caller) == ids[3:4]
+    assert get(other) == []
+    caller.commit()
+    assert rest(db) == ids[4:]
+
+
+# Calls that take the claim lock alone.
+
+
+def requeue(conn: Session) -> object:
+    return call(conn, "requeue_dlq_messages", "q")
+
+
+def move(conn: Session) -> object:
+    return call(conn, "move_messages", "q", "other")
+
+
+def fair(conn: Session) -> object:
+    return conn.execute("select penstock_data.make_fair('q')").fetchall()
+
+
+def shorten(conn: Session) -> object:
+    statement = """
+        select penstock_data.set_deadline(q.id, 'held', c.message_ids, 60, '1 day')
+        from penstock_data.queues q join penstock_data.claims c on c.token = 'held'
+    """
+    return conn.execute(statement.encode()).fetchall()
+
+
+def pause(conn: Session) -> object:
+    return call(conn, "pause_queue", "q")
+
+
+def purge(conn: Session) -> object:
+    return call(conn, "purge_queue", "q")
+
+
+def delete(conn: Session) -> object:
+    return call(conn, "delete_queue", "q")
+
+
+ALONE = [pause, purge, delete, requeue, move, fair, shorten]
+
+
+@pytest.mark.parametrize("work", ALONE)
+def test_a_call_that_needs_the_queue_alone_is_not_starved(
+    db: Session,
+    connect: Connect,
+    first: Session,
+    second: Session,
+    work: Callable[[Session], object],
+) -> None:
+    """It waits for the claims that are open; meanwhile no more claims go ahead."""
+    create(db)
+    call(db, "create_topic", "other")
+    ids = publish_many(db, 12)
+    assert get(db, 1, "held") == ids[:1]
+    assert get(first) == ids[1:2]
+    assert get(second) == ids[2:3]
+    caller, late = connect(), connect()
+    call(db, "configure", "lock_wait", "60 seconds")
+    working = in_background(db, caller, lambda: work(caller))
+    gate = "select penstock_data.gate_is_closed(q.id) from penstock_data.queues q where name = 'q'"
+    until(lambda: value(db, gate))
+    call(db, "configure", "lock_wait", "5 milliseconds")
+    codes = busy(late)
+    assert [get(late), get(late, 2)] == [[], []]
+    assert codes == ["PS018"] * 2
+    second.commit()
+    first.commit()
+    working.result()
+    if work is delete:
+        assert value(db, "select count(*) from penstock_data.claimed_ahead") == 0
+        return
+    call(db, "resume_queue", "q")
+    found = rest(db)
+    assert found == ([] if work in (purge, move) else ids[3:])
+    assert sorted(ack(db, ids[1:3])) == ([] if work is purge else ids[1:3])
+
+
+def test_the_gate_is_closed_although_claims_look_at_it(
+    db: Session, connect: Connect, first: Session, second: Session
+) -> None:
+    create(db)
+    ids = publish_many(db, 4)
+    assert get(first) == ids[:1]
+    slot = value(db, "select penstock_data.gate_slot(id) from penstock_data.queues")
+    look = "select from penstock_data.message_locks where slot = %s for key share"
+    second.execute(look, (slot,))
+    pausing = connect()
+    paused = Background(pause, pausing)
+    gate = "select penstock_data.gate_is_closed(q.id) from penstock_data.queues q where name = 'q'"
+    assert paused.running
+    second.rollback()
+    until(lambda: value(db, gate))
+    assert get(second) == []
+    second.rollback()
+    first.rollback()
+    assert paused.result() is not None
+
+
+@pytest.mark.parametrize("work", [pause, purge, requeue])
+def test_a_call_is_not_starved_by_claims_that_overlap(
+    db: Session, connect: Connect, work: Callable[[Session], object]
+) -> None:
+    create(db)
+    publish_many(db, 1000)
+    sessions = [connect(autocommit=False) for _ in range(3)]
+    caller = connect()
+    assert get(sessions[0])
+    assert get(sessions[1])
+    working = Background(work, caller)
+    # At every moment at least one of them is open, as long as claims find something.
+    for session in itertools.cycle(sessions):
+        if not working.running:
+            break
+        session.commit()
+        get(session)
+    working.result()
+
+
+@pytest.mark.parametrize("last", ENDS)
+def test_a_queue_becomes_fair_while_messages_are_noted(
+    db: Session, connect: Connect, first: Session, last: str
+) -> None:
+    create(db)
+    ids = publish_many(db, 10)
+    assert get(db, 1, "db") == ids[:1]
+    assert get(first, 1, "first") == ids[1:2]
+    assert get(connect(), 2) == ids[2:4]
+    more = publish_many(db, 2)
+    assert get(connect(), 2) == ids[4:6]
+    first.execute(last.encode())
+    fair(db)
+    kept = ids[1:2] if last == "commit" else []
+    assert sorted([ids[0], *kept, *ids[2:6], *rest(db)]) == ids + more
+    assert ack(db, ids[2:4]) == ids[2:4]
+
+
+def test_an_sqs_queue_becomes_fair_while_messages_are_noted(
+    db: Session, connect: Connect, first: Session
+) -> None:
+    sqs = Sqs(db)
+    sqs.create("q")
+    for body in "abcdef":
+        sqs.send("q", body)
+    name = value(db, "select name from penstock_data.queues where name like '%%q'")
+    assert len(claim(first, 1, name=name)) == 1
+    assert [one["Body"] for one in Sqs(connect()).receive("q", 2)] == ["b", "c"]
+    sender = connect()
+    sent = in_background(db, sender, lambda: Sqs(sender).send("q", "group", MessageGroupId="group"))
+    first.rollback()
+    sent.result()
+    assert value(db, "select ordering from penstock_data.queues where name = %s", name) == "fair"
+    assert sorted(sqs.bodies("q", 10)) == ["a", "d", "e", "f", "group"]
+    assert notes(db) == []
+
+
+# Housekeeping.
+
+
+def test_maintenance_loses_nothing_that_is_noted(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    call(db, "configure", "segment_bytes", "1")
+    found: list[int] = []
+    ids = publish_many(db, 6)
+    assert get(first, 1, "first") == ids[:1]
+    consumer = connect()
+    assert get(consumer, 2) == ids[1:3]
+    for _ in range(3):
+        maintain(db)
+        ids += publish_many(db, 2)
+    assert notes(db) == ids[1:3]
+    first.commit()
+    assert get(db, 1, "db") == ids[3:4]
+    for _ in range(3):
+        maintain(db)
+    end(consumer, "nack", ids[1])
+    found = attempts(consumer, 100)
+    assert found == {ids[1]: 2} | dict.fromkeys(ids[4:], 1)
+    assert sorted(ack(consumer, [*found, ids[2]])) == sorted([*found, ids[2]])
+    assert ack(db, ids[:1], holder="first") + ack(db, ids[3:4], holder="db") == [ids[0], ids[3]]
+    for _ in range(4):
+        maintain(db)
+    assert value(db, "select count(*) from penstock_data.messages") == 0
+    assert notes(db) == []
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "fair"], indirect=True)
+def test_a_rebase_keeps_what_is_noted(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    ids = publish_keys(db, [*(f"k{n}" for n in range(1010 if kind == "fair" else 6)), "k1", "k2"])
+    assert get(first, 1, "first")
+    consumer = connect()
+    noted = get(consumer, 3)
+    assert notes(db) == noted
+    assert ack(consumer, noted[:1]) == noted[:1]
+    first.rollback()
+    db.execute("delete from penstock_data.origin")
+    there = connect()
+    assert call(there, "rebase") == len(ids)
+    assert notes(there) == []
+    marked = "select count(*) from penstock_data.message_locks where noted_by is not null"
+    assert value(there, marked) == 0
+    left = drain(there)
+    # Behind a message that is still claimed its key waits.
+    waiting = {ids[-1]} if kind == "fifo" else set()
+    assert sorted(left) == sorted(set(ids) - set(noted) - waiting)
+    assert ack(there, noted[1:]) == noted[1:]
+    assert drain(there) == sorted(waiting)
+
+
+def test_each_message_is_counted_once(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    ids = publish_many(db, 10)
+    assert get(first, 1, "first") == ids[:1]
+    assert get(connect(), 2) == ids[1:3]
+    waiting = [ids[0], *ids[3:]]
+
+    def look() -> None:
+        overview = "select waiting, claimed, blocked, delayed from penstock.queue_overview()"
+        assert db.execute(overview).fetchone() == (8, 2, 0, 0)
+        statistics = """
+            select pending_count, processing_count, waiting_count, total_count
+            from penstock.get_queue_statistics('q')
+        """
+        assert db.execute(statistics).fetchone() == (8, 2, 8, 10)
+        inspect = "select state from penstock.inspect_message('q', %s)"
+        state = "message_state"
+        for message in ids:
+            expected = "waiting" if message in waiting else "claimed"
+            assert values(db, inspect, message) == [expected]
+            assert call(db, state, "q", message) == expected
+        found = "select message_id from penstock.find_messages('q', %s)"
+        assert sorted(values(db, found, "waiting")) == waiting
+        assert values(db, found, "claimed") == ids[1:3]
+        browsed = db.execute("select message_id, state from penstock.browse_messages('q')")
+        assert sorted(browsed) == [
+            (message, "waiting" if message in waiting else "claimed") for message in ids
+        ]
+        view = "select message_id, status from penstock.queue_messages"
+        assert sorted(db.execute(view)) == [
+            (message, "pending" if message in waiting else "processing") for message in ids
+        ]
+        assert values(db, "select message_count from penstock.key_counts('q')") == [1] * 10
+
+    look()
+    first.rollback()
+    look()
+    with db.transaction(force_rollback=True):
+        assert purge(db) == 10
+    assert rest(db) == waiting
+
+
+def test_messages_that_share_a_lock(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    """The second one is taken later, and not lost."""
+    (one,) = publish_many(db, 1)
+    db.execute("select setval('penstock_data.message_id', %s)", (one + SLOTS - 1,))
+    ids = publish_many(db, 3)
+    assert ids[0] == one + SLOTS
+    assert get(first) == [one]
+    consumer = connect()
+    assert get(consumer) == ids[1:2]
+    first.commit()
+    assert get(db) == ids[:1]
+    assert rest(db) == ids[2:]
+    # And in one batch.
+    (one,) = publish_many(db, 1)
+    db.execute("select setval('penstock_data.message_id', %s)", (one + SLOTS - 1,))
+    both = [one, *publish_many(db, 1)]
+    assert get(db, 10) == both
+
+
+@pytest.mark.parametrize("way", ["one", "batch"])
+def test_a_claim_passes_over_more_than_a_thousand_notes(
+    db: Session, connect: Connect, first: Session, kind: str, way: str
+) -> None:
+    ids = publish_many(db, 2600)
+    assert get(first) == ids[:1]
+    assert get(connect(), 2500) == ids[1:2501]
+    first.commit()
+    size = 1 if way == "one" else 20
+    assert get(db, size) == ids[2501 : 2501 + size]
+    assert rest(db) == ids[2501 + size :]
+
+
+def test_the_locks_of_claims_were_lost_in_a_crash(
+    db: Session, connect: Connect, first: Session, kind: str
+) -> None:
+    ids = publish_many(db, 8)
+    db.execute("truncate penstock_data.claim_locks")
+    assert get(first) == ids[:1]
+    consumer = connect()
+    codes = busy(consumer)
+    assert get(consumer) == []
+    assert codes == ["PS018"]
+    maintain(db)
+    first.commit()
+    assert get(consumer) == ids[1:2]
+    maintain(db)
+    assert get(first) == ids[2:3]
+    assert get(consumer) == ids[3:4]
+    first.rollback()
+    assert rest(db) == [ids[2], *ids[4:]]
+
+
+def test_health_names_all_who_hold_the_claim_lock(
+    db: Session, first: Session, second: Session, kind: str
+) -> None:
+    ids = publish_many(db, 3)
+    held_by = "select pid from penstock_data.claim_lock_holders('0 seconds') order by pid"
+    assert get(first) == ids[:1]
+    assert values(db, held_by) == [pid(first)]
+    assert get(second) == ids[1:2]
+    assert values(db, held_by) == sorted([pid(first), pid(second)])
+    first.commit()
+    assert values(db, held_by) == [pid(second)]
+    second.commit()
+    assert values(db, held_by) == []
+
+
+CAREFUL = """
+    select coalesce(sum(f.calls), 0)::int from pg_stat_user_functions f
+    where f.funcname = 'claim_with_care'
+"""
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_the_fast_path_is_taken_again_when_the_notes_are_passed(
+    db: Session, connect: Connect, first: Session, size: int
+) -> None:
+    create(db)
+    db.execute(f"alter database {db.info.dbname} set track_functions = 'all'".encode())
+    ids = publish_many(db, 120)
+    consumer = connect()
+    assert get(db, 1) == ids[:1]
+    assert get(first, 1) == ids[1:2]
+    assert get(connect(), 3) == ids[2:5]
+    first.commit()
+
+    def careful() -> int:
+        consumer.execute("select pg_stat_force_next_flush()")
+        consumer.execute("select pg_stat_clear_snapshot()")
+        return int(value(consumer, CAREFUL))
+
+    before = careful()
+    found = get(consumer, size)
+    assert careful() == before + 1
+    for _ in range(40):
+        found += get(consumer, size)
+    assert found == ids[5 : 5 + 41 * size]
+    # Every second or so a claim looks at everything.
+    assert careful() <= before + 20
+    assert notes(db) == []
+    assert value(db, "select ahead from penstock_data.positions order by seq desc limit 1") is None
+
+
+class Mixed(Traffic):
+    """Long and short transactions, some of them rolled back; messages that come back."""
+
+    def start(self, kind: str) -> None:
+        self.fifo = kind == "fifo"
+        self.key: dict[int, str] = {}
+        self.held: Counter[str] = Counter()
+        self.faulty: list[object] = []
+
+    def publish(self, session: Session, seed: int) -> None:
+        chance = random.Random(seed)
+        while self.goes_on:
+            # Keys of its own: only transactions that follow each other have an order.
+            keys = [f"{seed}-{chance.randrange(4)}" for _ in range(chance.randint(1, 6))]
+            ids = publish_keys(session, keys)
+            if chance.random() < 0.3:
+                time.sleep(chance.random() * 0.03)
+            if chance.random() < 0.1:
+                session.rollback()
+                continue
+            with self.lock:
+                self.key |= zip(ids, keys, strict=True)
+                session.commit()
+                self.published += ids
+            time.sleep(chance.random() * 0.01)
+
+    def consume(self, session: Session, seed: int) -> None:
+        chance = random.Random(seed)
+        holder = f"consumer-{seed}"
+        while self.goes_on:
+            ids: list[int] = []
+            for _ in range(chance.choice([1, 1, 1, 2])):
+                session.execute("savepoint s")
+                found = get(session, chance.choice([1, 1, 2, 5]), holder)
+                if chance.random() < 0.1:
+                    session.execute("rollback to s")
+                else:
+                    ids += found
+            if chance.random() < 0.3:
+                time.sleep(chance.random() * 0.08)
+            if chance.random() < 0.15:
+                session.rollback()
+                continue
+            # A message counts as held from here on: its claim may commit before this goes on.
+            self.hold(ids, 1)
+            session.commit()
+            if chance.random() < 0.3:
+                time.sleep(chance.random() * 0.02)
+            self.hold(ids, -1)
+            way = chance.random()
+            if way < 0.15:
+                for message in ids:
+                    end(session, chance.choice(["nack", "release"]), message, holder)
+                session.commit()
+                continue
+            done = ack(session, ids, holder=holder)
+            assert sorted(done) == sorted(ids)
+            with self.lock:
+                session.commit()
+                self.delivered += done
+
+    def hold(self, ids: list[int], by: int) -> None:
+        """fifo: no other session holds a message of the same key."""
+        with self.lock:
+            for message in ids if self.fifo else []:
+                name = self.key[message]
+                self.held[name] += by
+                if self.held[name] > 1:
+                    self.faulty.append((name, message))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "fair"], indirect=True)
+def test_traffic_of_long_and_short_transactions(db: Session, connect: Connect, kind: str) -> None:
+    """Counted at the end: messages lost, not published by anyone, and delivered twice."""
+    call(db, "configure", "segment_bytes", "65536")
+    db.execute("update penstock_data.queues set max_delivery_attempts = 0")
+    traffic = Mixed(time.monotonic() + 2)
+    traffic.start(kind)
+    running = [Background(traffic.publish, connect(autocommit=False), n) for n in range(3)]
+    running += [Background(traffic.consume, connect(autocommit=False), 10 + n) for n in range(8)]
+    ahead = "select count(*) from penstock_data.message_locks where noted_by is not null"
+    for number in itertools.count():
+        if not traffic.goes_on:
+            break
+        maintain(db)
+        if number % 8 == 7:
+            call(db, "pause_queue", "q")
+            call(db, "resume_queue", "q")
+        if number < 200 and not value(db, ahead):
+            traffic.ends_at = max(traffic.ends_at, time.monotonic() + 1)
+    until(lambda: not any(one.running for one in running))
+    for one in running:
+        one.result()
+    assert value(db, ahead), "no message was claimed ahead"
+    traffic.delivered += rest(db)
+    assert traffic.faults == (0, 0, 0)
+    assert traffic.faulty == []
+    if kind == "fifo":
+        for name in set(traffic.key.values()):
+            mine = [each for each in traffic.delivered if traffic.key[each] == name]
+            assert mine == sorted(mine), name
