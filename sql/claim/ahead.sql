@@ -287,6 +287,8 @@ begin
                     where m.segment > 0 and m.topic_id = p_queue.topic_id and not m.flagged and m.xid between late.xid and late.xid
                     order by m.xid, m.id limit p_look) m
                 order by late.nth, (m.message).id limit p_look) m) m;
+    else
+        select null::bigint[] as looked, null::bigint[] as ids into v_first;
     end if;
     select count(*)::int as count, array_agg(m.xid) as xids, array_agg(m.id) as all_ids, array_agg(m.id) filter (where m.unread) as looked,
         array_agg(m.id) filter (where m.free and (m.count < p_look or m.nth <= m.count - 256)) as ids

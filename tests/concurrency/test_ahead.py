@@ -287,6 +287,91 @@ def test_every_order_of_claims_and_their_ends_keeps_the_order_of_a_key(
         assert notes(db) == [], case
 
 
+# Between the look of a claim and its lock.
+
+SLOW = """
+    create or replace function penstock_data.message_slot(p_queue_id bigint, p_message_id bigint)
+    returns int language plpgsql immutable as $$
+    begin
+        if current_setting('test.slow', true) = 'on' then
+            perform pg_advisory_lock_shared(1), pg_advisory_unlock_shared(1);
+        end if;
+        return (p_message_id + p_queue_id % 4099 * 4096 & 16383)::int;
+    end
+    $$
+"""
+
+
+@pytest.fixture
+def slow(db: Session, connect: Connect) -> Session:
+    """Its claims wait before they lock a message, until the session `db` has let go."""
+    db.execute(SLOW)
+    db.execute("select pg_advisory_lock(1)")
+    session = connect()
+    session.execute("set test.slow = 'on'")
+    return session
+
+
+def let_go(db: Session) -> None:
+    db.execute("select pg_advisory_unlock(1)")
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_claim_ahead_looks_again_when_it_has_the_lock(
+    db: Session, connect: Connect, first: Session, slow: Session, kind: str, size: int
+) -> None:
+    ids = publish_many(db, 10)
+    other = connect()
+    assert get(first, size, "first") == ids[:size]
+    claiming = in_background(db, slow, lambda: get(slow, size, "slow"))
+    # Claimed ahead by another one; then the position passes both, and the note is gone.
+    found = get(other, size, "other")
+    assert found == ids[size : 2 * size]
+    first.commit()
+    found += get(other, size, "other")
+    assert notes(db) == []
+    let_go(db)
+    found += claiming.result()
+    assert sorted(found + rest(db, other)) == ids[size:]
+
+
+@pytest.mark.parametrize("care", [False, True], ids=["fast path", "care"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_claim_that_moves_the_position_looks_again_when_it_has_the_lock(
+    db: Session, connect: Connect, slow: Session, kind: str, size: int, care: bool
+) -> None:
+    ids = publish_many(db, 10)
+    if not care:
+        # The first claim of a queue looks at everything, the next one of a direct queue does not.
+        assert get(connect(), 1, "before") == [ids.pop(0)]
+    if kind != "standard":
+        calm(db)
+    other = connect()
+    claiming = in_background(db, slow, lambda: get(slow, size, "slow"))
+    found = get(other, size, "other")
+    assert found == ids[:size]
+    let_go(db)
+    found += claiming.result()
+    assert sorted(found + rest(db, other)) == ids
+
+
+def test_two_messages_of_a_key_are_not_claimed_between_a_look_and_a_lock(
+    db: Session, connect: Connect, first: Session, slow: Session
+) -> None:
+    create(db, "fifo")
+    ids = publish_keys(db, "xyyz")
+    other = connect()
+    assert get(first, 1, "first") == ids[:1]
+    claiming = in_background(db, slow, lambda: get(slow, 2, "slow"))
+    assert get(other, 1, "other") == ids[1:2]
+    first.commit()
+    let_go(db)
+    found = claiming.result()
+    assert not {*found} & {*ids[:3]}
+    assert ack(db, ids[1:2], holder="other") == ids[1:2]
+    assert sorted(found + rest(db)) == ids[2:]
+
+
 # fifo: one message of a key at a time, in order.
 
 
@@ -573,6 +658,8 @@ def test_a_late_transaction_whose_messages_were_claimed_ahead(
     second.commit()
     first.execute(last.encode())
     kept = held if last == "commit" else []
+    # It claims within the window in which they were open.
+    found += get(db, 1, "between")
     assert sorted(ids[:1] + kept + found + rest(db)) == sorted(late + ids)
 
 
