@@ -4,8 +4,8 @@
 
 -- Take the claim lock, alone or as claims do.  p_wait false: do not wait.  Returns false when another transaction holds it, and when
 -- there is no such queue.
--- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  restore_claim_locks() adds the
--- missing row while it holds that lock, so after a wait we look once more whether the row has come.
+-- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  Who has it adds the missing row, so after
+-- a wait we look once more whether the row has come.
 create or replace function penstock_data.take_claim_lock(p_queue_name text, p_wait boolean, p_alone boolean default true)
 returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -25,6 +25,7 @@ begin
         v_exists := exists (select from penstock_data.claim_locks l where l.queue_id = v_id);
     end if;
     if not v_exists then
+        insert into penstock_data.claim_locks (queue_id) values (v_id) on conflict do nothing;
         return true;
     elsif p_wait and p_alone then
         perform from penstock_data.claim_locks l where l.queue_id = v_id for update;
@@ -96,47 +97,53 @@ end
 $$;
 
 -- The claim lock of a queue, for a claim that did not get it at once.  'locked'; 'ahead': claim ahead of the position; null:
--- claim nothing.
+-- claim nothing.  While the position moves quickly, others hold the lock for a moment each, and this claim waits for its turn.
+-- When it moves slowly, transactions hold the lock for long.
 create or replace function penstock_data.await_claim_turn(p_queue_name text) returns text
 language plpgsql as $$
 declare
-    c_long   constant interval := '200 milliseconds';   -- most claims commit within it
-    c_short  constant interval := '20 milliseconds';
-    v_wait   interval := (select s.lock_wait from penstock_data.settings s);
-    v_ahead  text := current_setting('penstock.ahead', true);       -- where this session last claimed ahead: queue and position
-    v_open   boolean := pg_current_xact_id_if_assigned() is not null;
-    v_seen   text;
-    v_held   boolean;
+    c_long  constant interval := '200 milliseconds';
+    c_short constant interval := '20 milliseconds';
+    c_slow  constant interval := '50 milliseconds';                -- for each move of the position
+    v_ends  timestamptz := clock_timestamp() + (select s.lock_wait from penstock_data.settings s);
+    v_last  text := current_setting('penstock.ahead', true);       -- where this session claimed ahead last: queue and position
+    v_open  boolean := pg_current_xact_id_if_assigned() is not null;
+    v_id    bigint := (select q.id from penstock_data.queues q where q.name = p_queue_name);
+    v_since timestamptz;
+    v_first bigint;
+    v_seq   bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         -- With an old snapshot it doesn't see what is claimed ahead meanwhile.
         return case when penstock_data.await_lone_turn(p_queue_name) then 'locked' end;
     end if;
     perform penstock_data.check_primary();
-    v_held := penstock_data.take_claim_lock(p_queue_name, false, false);
-    if not v_held and v_open then
-        -- A transaction that claimed before does not wait for a call that waits for it.
-        if (select penstock_data.gate_is_closed(q.id) from penstock_data.queues q where q.name = p_queue_name) then
-            return null;
-        end if;
-    end if;
-    if not v_held then
-        -- A session that has met a long claim does not wait for it again, and not long for the next one.
-        v_seen := (
-            select format('%s %s', p.queue_id, p.seq) from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p
-            where q.name = p_queue_name);
-        if v_seen is distinct from v_ahead then
-            v_held := penstock_data.await_queue_lock(p_queue_name, least(v_wait, case when v_ahead <> '' then c_short else c_long end), false);
-        end if;
-    end if;
-    if not v_held and penstock_data.may_claim_ahead(p_queue_name) then
-        perform set_config('penstock.ahead', v_seen, false);
-        return 'ahead';
-    end if;
-    perform set_config('penstock.ahead', '', false);
-    if v_held or penstock_data.await_queue_lock(p_queue_name, v_wait, false) then
+    if penstock_data.take_claim_lock(p_queue_name, false, false) then
         return 'locked';
     end if;
+    -- A transaction that claimed before does not wait for a call that waits for it.
+    if v_open and penstock_data.gate_is_closed(v_id) then
+        return null;
+    end if;
+    loop
+        v_seq := (select p.seq from penstock_data.position_of(v_id) p);
+        -- A session that has met a long claim does not wait for it again, and not long for the next one.
+        if (format('%s %s', v_id, v_seq) = v_last or (v_seq - v_first) * c_slow < clock_timestamp() - v_since)
+           and penstock_data.may_claim_ahead(p_queue_name)
+        then
+            perform set_config('penstock.ahead', format('%s %s', v_id, v_seq), false);
+            return 'ahead';
+        end if;
+        exit when clock_timestamp() >= v_ends;
+        v_since := clock_timestamp();
+        v_first := v_seq;
+        if penstock_data.await_queue_lock(
+            p_queue_name, least(v_ends - v_since, case when v_last <> '' then c_short else c_long end), false)
+        then
+            perform set_config('penstock.ahead', '', false);
+            return 'locked';
+        end if;
+    end loop;
     perform penstock_data.check_exists(p_queue_name);
     return null;
 end
