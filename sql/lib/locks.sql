@@ -134,7 +134,7 @@ begin
             perform set_config('penstock.ahead', format('%s %s', v_id, v_seq), false);
             return 'ahead';
         end if;
-        exit when clock_timestamp() >= v_ends;
+        exit when v_since is not null and clock_timestamp() >= v_ends;
         v_since := clock_timestamp();
         v_first := v_seq;
         if penstock_data.await_queue_lock(
