@@ -455,7 +455,8 @@ declare
     v_xid      xid8;                        -- direct queues: the log is looked at behind this place …
     v_id       bigint;
     v_noted    boolean := false;            -- … and that is behind what is noted, …
-    v_first    record;                      -- … for which this place was left
+    v_left_xid xid8;                        -- … for which this place was left
+    v_left_id  bigint;
     v_back     boolean := false;
     v_ids      bigint[];
     v_left     int := p_limit;
@@ -531,15 +532,16 @@ begin
             -- At last where it was left: others may have let go what lies before the notes.
             exit when v_back;
             v_back := true;
-            v_xid := v_first.p_xid;
-            v_id := v_first.p_id;
+            v_xid := v_left_xid;
+            v_id := v_left_id;
         else
             exit when v_back or not v_log.more;
             v_xid := v_log.p_xid;
             v_id := v_log.p_id;
         end if;
         if v_round = 1 and v_queue.direct then
-            v_first := v_log;
+            v_left_xid := v_log.p_xid;
+            v_left_id := v_log.p_id;
             select true, a.xid, a.message_id into v_noted, v_xid, v_id
             from (
                 select a.xid, a.message_id from penstock_data.claimed_ahead a where a.queue_id = v_queue.id
@@ -571,7 +573,7 @@ $$;
 
 -- Of rows of the schedule, lock those that no other transaction has locked.
 create or replace function penstock_data.lock_places(p_places tid[]) returns tid[]
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 begin
     return array(select s.ctid from penstock_data.scheduled s where s.ctid = any (p_places) for update skip locked);
 end

@@ -145,6 +145,7 @@ declare
     v_count    int;
     v_now      timestamptz;
     v_size     int;
+    v_first    bigint;
     v_name     bigint;
 begin
     return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit, true);
@@ -165,13 +166,13 @@ begin
     v_size := least(
         case when v_position.sliced_at > v_now - c_moment then greatest(2 * v_position.slice_size, 4 * p_limit) else 4 * p_limit end,
         c_claims * p_limit, c_most) / p_limit * p_limit;
-    perform from penstock_data.claim_with_care(p_queue_name, '', null, v_size, p_last_id, true);
+    select min(c.message_id) into v_first from penstock_data.claim_with_care(p_queue_name, '', null, v_size, p_last_id, true) c;
     with named as (
         update penstock_data.claims c set first_id = n.name
         from (
             select o.first_id, c_names + nextval('penstock_data.slice') as name
             from (select c.first_id from penstock_data.claims c
-                  where c.queue_id = v_queue.id and c.token = '' and c.first_id < c_names order by c.ctid) o) n
+                  where c.queue_id = v_queue.id and c.token = '' and c.first_id >= v_first and c.first_id < c_names order by c.ctid) o) n
         where c.queue_id = v_queue.id and c.token = '' and c.first_id = n.first_id
         returning n.name
     )
@@ -206,7 +207,9 @@ $$;
 create or replace function penstock_data.has_slices(p_queue_id bigint) returns boolean
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 begin
-    return exists (select from penstock_data.claims c where c.queue_id = p_queue_id and c.token = '');
+    return exists (
+        select from penstock_data.position_of(p_queue_id) p
+        join penstock_data.claims c on c.queue_id = p_queue_id and c.token = '' and c.first_id >= p.slices_from);
 end
 $$;
 
@@ -220,7 +223,9 @@ declare
 begin
     perform set_config('lock_timeout', '100ms', true);
     begin
-        perform from penstock_data.claims c where c.queue_id = p_queue_id and c.token = '' order by c.first_id limit 1 for update;
+        perform from penstock_data.claims c
+        where c.queue_id = p_queue_id and c.token = '' and c.first_id >= (select p.slices_from from penstock_data.position_of(p_queue_id) p)
+        order by c.first_id limit 1 for update;
         v_locked := found;
     exception when lock_not_available then
         v_locked := false;
@@ -258,7 +263,6 @@ begin
     if v_first is null then
         p_position.slice_size := null;
         p_position.sliced_at := null;
-        p_position.full_scan_at := p_now;
     end if;
     p_position.attend_at := least(p_position.attend_at, p_now + interval '2 seconds');
     return p_position;

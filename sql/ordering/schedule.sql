@@ -86,7 +86,7 @@ declare
     c_most     constant int := 1000;    -- messages read at a time …
     c_rounds   constant int := 60;      -- … and how often
     v_size     int := case when p_queue.ordering = 'fair' or p_queue.runs then c_most
-        when p_now - p_position.floor < interval '1 second' then p_position.read_size else 0 end;
+        when p_position.floor > p_now - interval '1 second' then p_position.read_size else 0 end;
     v_opened   boolean := false;
     v_window   penstock_data.positions;
     v_read     penstock_data.pick;

@@ -183,6 +183,7 @@ OWN = (
     "penstock_data.segments",
     "penstock_data.maintenance",
     "penstock_data.named_locks",
+    "penstock_data.message_locks",
     "pgqs_data.system",
     "pgqs.error_shapes",
 )

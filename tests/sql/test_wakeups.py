@@ -206,6 +206,7 @@ def test_end_of_a_part_of_a_batch_wakes_when_another_stands_behind_it(mq: Caller
     first, other, _ = [mq.publish("t", number, key=key) for number, key in enumerate("aba")]
     assert {row.message_id for row in mq.consume("line", 2)} == {first, other}
     mq("start_waiting", "line")
+    assert mq.consume("line") == []
     mq("ack_message", "line", other, "me")
     assert ear.heard() == []
     mq("ack_message", "line", first, "me")
