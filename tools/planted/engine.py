@@ -1500,7 +1500,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "fair-with-old-notes",
         "a queue that becomes fair forgets the notes that it has passed",
         "ordering/make_fair.sql",
-        "        v_position := penstock_data.with_notes(v_queue, v_position);\n",
+        "    delete from penstock_data.claimed_ahead a "
+        "where a.queue_id = v_queue.id and a.message_id = any (v_noted);\n",
         "",
         (AHEAD,),
     ),
