@@ -224,6 +224,7 @@ language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     c_most constant int := 10000;
     v_due  record;
+    v_free tid[];
 begin
     select
         count(*)::int as count, array_agg(d.place) as places, (array_agg(d.priority))[count(*)] as last_priority,
@@ -240,11 +241,12 @@ begin
         limit c_most
     ) d;
     if v_due.count > 0 then
+        v_free := penstock_data.lock_places(v_due.places);
         update penstock_data.scheduled s
         set xid = null, rank = (
             select penstock_data.turn_for(level.turn, level.turn_id, s.message_id)
             from penstock_data.level_places(p_position) level where level.priority = s.priority)
-        where s.ctid = any (penstock_data.lock_places(v_due.places));
+        where s.ctid = any (v_free);
     end if;
     return penstock_data.with_floors(p_position, coalesce(p_position.levels, '{0}'), p_now,
         v_due.count = c_most, v_due.last_priority, v_due.last_visible_at, v_due.last_id);

@@ -150,8 +150,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "no-claim-lock",
         "two claims on one queue take turns",
         "lib/locks.sql",
-        "v_held := penstock_data.take_claim_lock(p_queue_name, false, false);",
-        "v_held := true;",
+        "if penstock_data.take_claim_lock(p_queue_name, false, false) then",
+        "if true then",
         ("tests/concurrency/test_claims.py",),
     ),
     Mutation(
