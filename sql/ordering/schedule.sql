@@ -107,7 +107,11 @@ begin
             p_position := v_read.position;
             continue;
         end if;
-        select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.message_ids, v_size, p_position.ahead, false, null);
+        if p_queue.runs then
+            select v_read.message_ids as taken, cardinality(v_read.message_ids) as passed into v_free;      -- no claim goes ahead
+        else
+            select * into v_free from penstock_data.pass_ahead(p_queue.id, v_read.message_ids, v_size, p_position.ahead, false, null);
+        end if;
         exit when v_free.passed = 0;                    -- claimed ahead by a transaction that is still open
         if p_position.last_id is null then
             v_opened := true;
