@@ -15,7 +15,7 @@ FUNCTIONS = """
 """
 
 #: Claims on one queue go ahead together.
-NO_TURNS = ("for update of l skip locked", "")
+NO_TURNS = ("for no key update of l skip locked", "")
 
 #: Claims take from a slice that another transaction takes from.
 NO_SLICE_LOCK = ("for update of c skip locked", "")

@@ -77,7 +77,7 @@ $$;
 -- Queues that are not direct: bring the log into the schedule until p_wanted messages can be claimed or the log is used
 -- up.  p_last_id as in bound_window.  Under the queue's lock.
 -- What is read here is locked until the transaction ends.  So little is read at first, and twice as much each time while claims
--- follow each other; a fair queue has to see what lies behind the busy keys.
+-- follow each other.  But a fair queue has to see what lies behind the busy keys, and a fifo queue what has a priority.
 create or replace function penstock_data.schedule_log(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_wanted int, p_last_id bigint
 ) returns penstock_data.positions
@@ -85,7 +85,7 @@ language plpgsql as $$
 declare
     c_most     constant int := 1000;    -- messages read at a time …
     c_rounds   constant int := 60;      -- … and how often
-    v_size     int := case when p_queue.ordering = 'fair' or p_queue.runs then c_most
+    v_size     int := case when p_queue.ordering = 'fair' or p_queue.runs or p_position.levels is not null then c_most
         when p_position.floor > p_now - interval '1 second' then p_position.read_size else 0 end;
     v_opened   boolean := false;
     v_window   penstock_data.positions;
@@ -94,6 +94,12 @@ declare
     v_admitted record;
     v_ready    int := 0;
 begin
+    if p_queue.ordering = 'fifo' and exists (
+        select from penstock_data.messages m
+        where m.segment > 0 and m.topic_id = p_queue.topic_id and m.flagged and m.xid >= pg_snapshot_xmin(p_position.window_from))
+    then
+        v_size := c_most;
+    end if;
     for v_round in 1 .. c_rounds loop
         v_size := least(greatest(2 * coalesce(v_size, 0), p_wanted), c_most);
         v_window := p_position;
