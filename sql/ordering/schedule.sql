@@ -87,6 +87,7 @@ declare
     c_rounds   constant int := 60;      -- … and how often
     v_size     int := case when p_queue.ordering = 'fair' or p_queue.runs or p_position.levels is not null then c_most
         when p_position.floor > p_now - interval '1 second' then p_position.read_size else 0 end;
+    v_urgent   boolean;                 -- there may be messages with a priority
     v_opened   boolean := false;
     v_window   penstock_data.positions;
     v_read     penstock_data.pick;
@@ -94,11 +95,16 @@ declare
     v_admitted record;
     v_ready    int := 0;
 begin
-    if p_queue.ordering = 'fifo' and exists (
-        select from penstock_data.messages m
-        where m.segment > 0 and m.topic_id = p_queue.topic_id and m.flagged and m.xid >= pg_snapshot_xmin(p_position.window_from))
-    then
-        v_size := c_most;
+    if p_queue.ordering = 'fifo' and v_size < c_most is not false then
+        -- Delays are flagged as well.  A hundred of them are taken for a priority.
+        select count(*) = 100 or bool_or(m.priority <> 0) into v_urgent
+        from (
+            select m.priority from penstock_data.messages m
+            where m.segment > 0 and m.topic_id = p_queue.topic_id and m.flagged and m.xid >= pg_snapshot_xmin(p_position.window_from)
+            order by m.xid, m.id limit 100) m;
+        if v_urgent then
+            v_size := c_most;
+        end if;
     end if;
     for v_round in 1 .. c_rounds loop
         v_size := least(greatest(2 * coalesce(v_size, 0), p_wanted), c_most);

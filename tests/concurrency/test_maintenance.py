@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Session = psycopg.Connection[Any]
 
-LOCKS = 66
+LOCKS = 72
 """Relation locks that a claim may take, whatever there was."""
 STEP = "select affected, more, error from penstock.maintain_step(%s)"
 
