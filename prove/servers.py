@@ -106,7 +106,7 @@ def running(place: tuple[Binaries, Account, Path], **settings: str) -> Iterator[
 
 
 def terminate_backends(db: psycopg.Connection[Any]) -> int:
-    """Cut off everybody else's sessions on this database, but those of the programme itself."""
+    """Cut off the other sessions on this database, but those of the programme itself."""
     found = db.execute(
         "select count(pg_terminate_backend(pid)) from pg_stat_activity "
         "where datname = current_database() and pid <> pg_backend_pid() "

@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from prove.models.explorer import put
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -107,11 +109,11 @@ class Ahead:
             if look is None:
                 yield from self._look(state, who)
             else:
-                idle = replace(state, doing=_put(state.doing, who, None))
+                idle = replace(state, doing=put(state.doing, who, None))
                 yield (self._move if look.moves else self._ahead)(idle, who, look)
         for who, transaction in enumerate(state.open):
             if transaction and state.doing[who] is None:
-                ended = replace(state, open=_put(state.open, who, None))
+                ended = replace(state, open=put(state.open, who, None))
                 yield f"{who} rolls back", ended
                 stored = _seen(state.stored, transaction)
                 yield f"{who} commits", replace(ended, stored=stored)
@@ -130,9 +132,9 @@ class Ahead:
         if seen.position == self._messages and not seen.backlog:
             return
         mine = state.open[who] or Transaction()
-        opened = _put(state.open, who, replace(mine, moves=mine.moves or moves))
+        opened = put(state.open, who, replace(mine, moves=mine.moves or moves))
         look = Look(moves, seen.position, seen.notes)
-        yield f"{who} looks", replace(state, open=opened, doing=_put(state.doing, who, look))
+        yield f"{who} looks", replace(state, open=opened, doing=put(state.doing, who, look))
 
     def _move(self, state: State, who: int, look: Look) -> tuple[str, State]:
         """Take the next message, and move the position behind it."""
@@ -271,8 +273,4 @@ def _seen(stored: Stored, transaction: Transaction) -> Stored:
 
 
 def _with(state: State, who: int, transaction: Transaction) -> State:
-    return replace(state, open=_put(state.open, who, transaction))
-
-
-def _put(values: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]
-    return (*values[:place], value, *values[place + 1 :])
+    return replace(state, open=put(state.open, who, transaction))

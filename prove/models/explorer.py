@@ -79,3 +79,8 @@ def _trace(origin: dict[S, tuple[S, str] | None], state: S) -> tuple[str, ...]:
         state, label = came
         labels.append(label)
     return tuple(reversed(labels))
+
+
+def put(values: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]
+    """The same values with another one at a place."""
+    return (*values[:place], value, *values[place + 1 :])

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from prove.models.explorer import put
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -66,15 +68,15 @@ class Fencing:
                     replace(
                         claimed,
                         claims=token,
-                        tokens=_put(state.tokens, message, token),
-                        hands=_put(state.hands, consumer, (message, token)),
+                        tokens=put(state.tokens, message, token),
+                        hands=put(state.hands, consumer, (message, token)),
                     ),
                 )
 
     def _say(
         self, state: State, consumer: int, message: int, token: int
     ) -> Iterator[tuple[str, State]]:
-        gone = replace(state, hands=_put(state.hands, consumer, None))
+        gone = replace(state, hands=put(state.hands, consumer, None))
         yield f"{consumer} dies", gone
         heard = state.places[message] is Place.CLAIMED and (
             state.tokens[message] == token or not self._token_checked
@@ -95,8 +97,4 @@ class Fencing:
 
 
 def _placed(state: State, message: int, place: Place) -> State:
-    return replace(state, places=_put(state.places, message, place))
-
-
-def _put(values: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]
-    return (*values[:place], value, *values[place + 1 :])
+    return replace(state, places=put(state.places, message, place))

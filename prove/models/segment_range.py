@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from prove.models.explorer import put
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -175,8 +177,8 @@ class SegmentRange:
                 written = replace(rotating, settings=wider)
                 yield "the switch writes settings", replace(state, rotating=written)
         else:
-            segments = _put(state.segments, rotating.closes, Segment(Use.CLOSED, idle=False))
-            segments = _put(segments, rotating.opens, Segment(Use.CURRENT, idle=False))
+            segments = put(state.segments, rotating.closes, Segment(Use.CLOSED, idle=False))
+            segments = put(segments, rotating.opens, Segment(Use.CURRENT, idle=False))
             yield (
                 f"segment {rotating.opens} is opened",
                 replace(
@@ -216,7 +218,7 @@ class SegmentRange:
                 f"segment {number} is emptied",
                 replace(
                     state,
-                    segments=_put(state.segments, number, freed),
+                    segments=put(state.segments, number, freed),
                     emptied=state.emptied | rows,
                 ),
             )
@@ -229,7 +231,7 @@ class SegmentRange:
         noted = replace(segment, leaving=_open(state))
         yield (
             f"transactions are noted for segment {number}",
-            replace(state, segments=_put(state.segments, number, noted)),
+            replace(state, segments=put(state.segments, number, noted)),
         )
 
     def _retire(self, state: State) -> Iterator[tuple[str, State]]:
@@ -322,7 +324,7 @@ def _retired(state: State, retiring: Retiring) -> tuple[Segment, ...]:
         return state.segments
     row = state.segments[retiring.segment]
     left = Segment(Use.CLOSED, idle=False) if retiring.used else replace(row, idle=True)
-    return _put(state.segments, retiring.segment, left)
+    return put(state.segments, retiring.segment, left)
 
 
 def _range(state: State, retiring: Retiring) -> Range:
@@ -333,8 +335,4 @@ def _range(state: State, retiring: Retiring) -> Range:
 
 
 def _published(state: State, number: int, publisher: Publisher) -> State:
-    return replace(state, publishers=_put(state.publishers, number, publisher))
-
-
-def _put(values: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]
-    return (*values[:place], value, *values[place + 1 :])
+    return replace(state, publishers=put(state.publishers, number, publisher))

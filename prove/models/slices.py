@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from prove.models.explorer import put
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -139,11 +141,11 @@ class Slices:
             yield from self._consume(state, who)
         for who, transaction in enumerate(state.open):
             if transaction and (who >= self._consumers or state.doing[who] is None):
-                ended = replace(state, open=_put(state.open, who, None))
+                ended = replace(state, open=put(state.open, who, None))
                 stored = _seen(state.stored, transaction)
                 yield f"{self._name(who)} commits", replace(ended, stored=stored)
                 if who < self._consumers:
-                    ended = replace(ended, own=_put(state.own, who, transaction.own))
+                    ended = replace(ended, own=put(state.own, who, transaction.own))
                 yield f"{self._name(who)} rolls back", ended
         if not self._lone:
             yield from self._pause(state)
@@ -206,7 +208,7 @@ class Slices:
             kept = rest if self._slice_written else free[name]
             transaction = replace(transaction, rows=_row(transaction.rows, name, kept))
         if got:
-            state = replace(state, own=_put(state.own, who, used))
+            state = replace(state, own=put(state.own, who, used))
             yield f"{who} takes {got} of slices", self._claimed(state, who, transaction, got)
 
     def _claim(self, state: State, who: int, turn: Turn) -> Iterator[tuple[str, State]]:
@@ -251,7 +253,7 @@ class Slices:
             sliced = self._remembered(taken, who, _view(taken, who))
             position = (seen.position, sliced, False)
             changed = replace(_transaction(taken, who), position=position)
-            yield label, replace(taken, open=_put(taken.open, who, changed))
+            yield label, replace(taken, open=put(taken.open, who, changed))
             return
         yield from self._read(state, who, seen, sliced=sliced)
 
@@ -270,7 +272,7 @@ class Slices:
         name = max([0, *_names(state)]) + 1
         if ids and self._rest_written:
             transaction = replace(transaction, rows=_row(transaction.rows, name, rest))
-            state = replace(state, own=_put(state.own, who, name))
+            state = replace(state, own=put(state.own, who, name))
         yield f"{who} cuts {list(ids)}", self._claimed(state, who, transaction, got)
 
     def _claimed(self, state: State, who: int, transaction: Transaction, got: list[int]) -> State:
@@ -279,7 +281,7 @@ class Slices:
         changed = replace(transaction, claimed=transaction.claimed.union(got))
         return replace(
             state,
-            open=_put(state.open, who, changed),
+            open=put(state.open, who, changed),
             late=state.late or (bool(got) and state.stored.paused),
             overtaken=state.overtaken or (self._lone and bool(got) and got[0] != first),
         )
@@ -310,7 +312,7 @@ class Slices:
                 position=(stored.position, stored.sliced, True) if self._pause_wants_care else None,
                 pauses=True,
             )
-            yield "a pause begins", replace(state, open=_put(state.open, who, transaction))
+            yield "a pause begins", replace(state, open=put(state.open, who, transaction))
 
     def _tend(self, state: State) -> Iterator[tuple[str, State]]:
         """Housekeeping puts back a slice that is unused, without the claim lock."""
@@ -320,7 +322,7 @@ class Slices:
         for name, ids in state.stored.slices:
             if not self._taken(state, who, name):
                 transaction = Transaction(rows=((name, ()),), returned=frozenset(ids))
-                opened = replace(state, open=_put(state.open, who, transaction))
+                opened = replace(state, open=put(state.open, who, transaction))
                 yield f"slice {name} is put back", opened
 
     def _lock_free(self, state: State, who: int) -> bool:
@@ -434,12 +436,8 @@ def _transaction(state: State, who: int) -> Transaction:
 
 def _locked(state: State, who: int) -> State:
     transaction = replace(_transaction(state, who), lock=True)
-    return replace(state, open=_put(state.open, who, transaction))
+    return replace(state, open=put(state.open, who, transaction))
 
 
 def _does(state: State, who: int, doing: Doing) -> State:
-    return replace(state, doing=_put(state.doing, who, doing))
-
-
-def _put(values: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]
-    return (*values[:place], value, *values[place + 1 :])
+    return replace(state, doing=put(state.doing, who, doing))

@@ -5,8 +5,9 @@
 -- passes over what is noted, and stops before what is locked.
 -- What else a claim ahead takes has rows of its own to lock: due messages of the schedule, and claims past their deadline.
 --
--- A mark is enough while no claim goes ahead.  Who moves the position sets the mark, then looks for the presence of claims ahead.
--- Who goes ahead locks the presence, then looks for marks.  So one of two sees the other, and locks single messages.
+-- A mark is enough while no claim goes ahead.  The claim that moves the position sets the mark, then looks for the
+-- presence of claims ahead.  A claim ahead locks the presence, then looks for marks.  So one of the two sees the other, and locks
+-- single messages.
 
 -- The row of message_locks that stands for a message of a queue.  Messages next to each other have rows of their own.
 create or replace function penstock_data.message_slot(p_queue_id bigint, p_message_id bigint) returns int
@@ -14,24 +15,23 @@ language sql immutable as $$
     select (p_message_id + p_queue_id % 4099 * 4096 & 16383)::int
 $$;
 
+-- The row that stands for the mark at a message.
+create or replace function penstock_data.mark_slot(p_queue_id bigint, p_message_id bigint) returns int
+language sql immutable as $$
+    select 16384 + penstock_data.message_slot(p_queue_id, p_message_id)
+$$;
+
 -- The rows that stand for the marks of messages taken: one at every 256th, and one at the last.
 -- p_xids: the window has gaps, in which others may find messages that were not there before; then also one at the last of each
 -- transaction, which leaves no gap within it.
--- In PL/pgSQL, because its plan is kept; the first case stands in consume_messages_batch as well.
+-- In PL/pgSQL, because its plan is kept.
 create or replace function penstock_data.mark_slots(p_queue_id bigint, p_ids bigint[], p_xids xid8[]) returns int[]
 language plpgsql immutable as $$
 begin
-    if p_xids is not null then
-        return array(
-            select distinct 16384 + penstock_data.message_slot(p_queue_id, u.id)
-            from unnest(p_ids, p_xids) with ordinality as u(id, xid, place)
-            where u.place % 256 = 0 or u.place = cardinality(p_ids) or u.xid <> p_xids[u.place + 1]);
-    elsif cardinality(p_ids) <= 256 then
-        return array[16384 + penstock_data.message_slot(p_queue_id, p_ids[cardinality(p_ids)])];
-    end if;
     return array(
-        select distinct 16384 + penstock_data.message_slot(p_queue_id, p_ids[n])
-        from (select cardinality(p_ids) as n union all select generate_series(256, cardinality(p_ids) - 1, 256)) m);
+        select distinct penstock_data.mark_slot(p_queue_id, u.id)
+        from unnest(p_ids, p_xids) with ordinality as u(id, xid, place)
+        where u.place % 256 = 0 or u.place = cardinality(p_ids) or u.xid <> p_xids[u.place + 1]);
 end
 $$;
 
@@ -46,17 +46,28 @@ language sql immutable as $$
     select (-1025 - (p_queue_id & 1023))::int
 $$;
 
--- Is the gate of a queue closed?  The lock that tells is let go at once, or it would keep the gate from being closed.
-create or replace function penstock_data.gate_is_closed(p_queue_id bigint) returns boolean
+-- Which of these rows has another transaction locked?  The locks that tell are let go at once: they would keep others from
+-- closing a gate or setting a mark.
+create or replace function penstock_data.locked_slots(p_slots int[]) returns int[]
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    v_free int[];
 begin
-    perform from penstock_data.message_locks l where l.slot = penstock_data.gate_slot(p_queue_id) for key share nowait;
-    raise sqlstate 'PS000';
-exception
-    when sqlstate 'PS000' then
-        return false;
-    when lock_not_available then
-        return true;
+    begin
+        v_free := array(select l.slot from penstock_data.message_locks l where l.slot = any (p_slots) for key share skip locked);
+        raise sqlstate 'PS000';
+    exception when sqlstate 'PS000' then
+        null;
+    end;
+    return array(select distinct s from unnest(p_slots) s where s not in (select unnest(v_free)));
+end
+$$;
+
+-- Is the gate of a queue closed?
+create or replace function penstock_data.gate_is_closed(p_queue_id bigint) returns boolean
+language plpgsql as $$
+begin
+    return penstock_data.locked_slots(array[penstock_data.gate_slot(p_queue_id)]) <> '{}';
 end
 $$;
 
@@ -240,7 +251,7 @@ begin
           and (a.xid, a.message_id) <= (coalesce(p_position.last_xid, pg_snapshot_xmax(p_position.window_to)), coalesce(p_position.last_id, 0))
           and penstock_data.has_passed(p_position, a.xid, a.message_id);
     end if;
-    p_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = p_queue.id), false);
+    p_position.ahead := penstock_data.has_notes(p_queue.id);
     return p_position;
 end
 $$;
@@ -319,29 +330,13 @@ create or replace function penstock_data.lock_ahead(p_queue_id bigint, p_looked 
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_slots  int[] := array(
-        select 16384 + penstock_data.message_slot(p_queue_id, u.id) from unnest(p_looked) with ordinality as u(id, place) order by u.place);
+        select penstock_data.mark_slot(p_queue_id, u.id) from unnest(p_looked) with ordinality as u(id, place) order by u.place);
     -- Only behind the marks that are there now …
-    v_marks  int[] := penstock_data.locked_marks(v_slots);
+    v_marks  int[] := penstock_data.locked_slots(v_slots);
     v_locked bigint[] := penstock_data.lock_messages(p_queue_id, penstock_data.behind_marks(p_looked, v_slots, v_marks, p_ids), p_limit);
 begin
     -- … and behind those that are there with the locks in hand.
-    return penstock_data.behind_marks(p_looked, v_slots, v_marks || penstock_data.locked_marks(v_slots), v_locked);
-end
-$$;
-
--- Which of these marks has another transaction set?  The locks that tell are let go at once.
-create or replace function penstock_data.locked_marks(p_slots int[]) returns int[]
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
-declare
-    v_free int[];
-begin
-    begin
-        v_free := array(select l.slot from penstock_data.message_locks l where l.slot = any (p_slots) for key share skip locked);
-        raise sqlstate 'PS000';
-    exception when sqlstate 'PS000' then
-        null;
-    end;
-    return array(select distinct s from unnest(p_slots) s where s not in (select unnest(v_free)));
+    return penstock_data.behind_marks(p_looked, v_slots, v_marks || penstock_data.locked_slots(v_slots), v_locked);
 end
 $$;
 

@@ -173,7 +173,7 @@ begin
         return;
     end if;
     if v_care.needed or v_position.ahead then
-        v_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = v_queue.id), false);
+        v_position.ahead := penstock_data.has_notes(v_queue.id);
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         v_position := penstock_data.guard_position(v_position);

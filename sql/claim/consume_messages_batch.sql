@@ -82,7 +82,7 @@ begin
                             v_alone := penstock_data.mark_messages(v_queue.id, v_read.ids, case when not v_position.current then v_read.xids end);
                         else
                             select true into v_alone from penstock_data.message_locks l
-                            where l.slot = 16384 + penstock_data.message_slot(v_queue.id, v_read.ids[v_read.count])
+                            where l.slot = penstock_data.mark_slot(v_queue.id, v_read.ids[v_read.count])
                             for update skip locked;
                         end if;
                         if v_alone then

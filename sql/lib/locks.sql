@@ -4,8 +4,8 @@
 
 -- Take the claim lock, alone or as claims do.  p_wait false: do not wait.  Returns false when another transaction holds it, and when
 -- there is no such queue.
--- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  Who has it adds the missing row, so after
--- a wait we look once more whether the row has come.
+-- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  The transaction that locks it adds the missing
+-- row, so after a wait we look once more whether the row has come.
 create or replace function penstock_data.take_claim_lock(p_queue_name text, p_wait boolean, p_alone boolean default true)
 returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -41,7 +41,8 @@ end
 $$;
 
 -- Take the claim lock of a queue alone, however long that takes.  PostgreSQL lets more claims ahead in while this waits,
--- so a gate keeps new ones out.  It is not waited for: whoever holds it keeps them out as well.
+-- so a gate keeps new ones out.  It is not waited for: while another transaction holds
+-- the gate, they are kept out as well.
 create or replace function penstock_data.lock_queue(p_queue_name text) returns void
 language plpgsql as $$
 begin

@@ -78,12 +78,20 @@ begin
 end
 $$;
 
+-- Has a queue notes of messages claimed ahead?  True or null, as positions.ahead says it.
+create or replace function penstock_data.has_notes(p_queue_id bigint) returns boolean
+language plpgsql stable as $$
+begin
+    return nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = p_queue_id), false);
+end
+$$;
+
 -- Append a position.  Not for claims: it looks for messages that were claimed ahead.
 create or replace function penstock_data.append_position(p_position penstock_data.positions) returns penstock_data.positions
 language plpgsql as $$
 begin
     p_position.seq := p_position.seq + 1;
-    p_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = p_position.queue_id), false);
+    p_position.ahead := penstock_data.has_notes(p_position.queue_id);
     insert into penstock_data.positions select p_position.*;
     return p_position;
 end
@@ -102,7 +110,7 @@ declare
     v_position penstock_data.positions;
 begin
     select * into v_position from penstock_data.position_of(p_queue_id);
-    v_position.ahead := nullif(exists (select from penstock_data.claimed_ahead a where a.queue_id = p_queue_id), false);
+    v_position.ahead := penstock_data.has_notes(p_queue_id);
     return v_position;
 end
 $$;

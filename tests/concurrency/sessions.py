@@ -48,6 +48,20 @@ def call(conn: Session, function: str, *given: Any, **named: Any) -> Any:
     return value(conn, f"select penstock.{function}({', '.join(words)})", *given, *named.values())
 
 
+def short_waits(db: Session) -> None:
+    """A claim waits for the claim lock no longer than this; what waits for another lock fails."""
+    call(db, "configure", "lock_wait", "5 milliseconds")
+    db.execute(f"alter database {db.info.dbname} set lock_timeout = '10s'".encode())
+
+
+def forget(conn: Session) -> None:
+    """As if this session had not claimed yet."""
+    names = ["beside", "slice", "ahead"]
+    conn.execute(
+        "select set_config('penstock.' || name, '', false) from unnest(%s::text[]) name", (names,)
+    )
+
+
 def create(conn: Session, kind: str = "standard", name: str = "q", **options: Any) -> None:
     """A queue or a reader of the topic "q", by the kind of its reading."""
     if kind == READER:

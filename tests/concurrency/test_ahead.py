@@ -23,10 +23,12 @@ from tests.concurrency.sessions import (
     claim,
     create,
     drain,
+    forget,
     in_background,
     pid,
     publish,
     publish_many,
+    short_waits,
     until,
     value,
     values,
@@ -55,8 +57,7 @@ SHARE = "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, 
 @pytest.fixture(autouse=True)
 def _short_waits(db: Session) -> None:
     """Claims go ahead soon.  A claim that waits for another one fails."""
-    call(db, "configure", "lock_wait", "5 milliseconds")
-    db.execute(f"alter database {db.info.dbname} set lock_timeout = '10s'".encode())
+    short_waits(db)
 
 
 @pytest.fixture(params=KINDS)
@@ -99,14 +100,6 @@ def attempts(conn: Session, size: int = 100, holder: str = "t") -> dict[int, int
 def notes(db: Session) -> list[int]:
     """Messages that are claimed ahead of the position."""
     return values(db, "select message_id from penstock_data.claimed_ahead order by message_id")
-
-
-def forget(conn: Session) -> None:
-    """As if this session had not claimed yet."""
-    names = ["beside", "slice", "ahead"]
-    conn.execute(
-        "select set_config('penstock.' || name, '', false) from unnest(%s::text[]) name", (names,)
-    )
 
 
 def calm(db: Session) -> None:
@@ -250,7 +243,7 @@ def test_every_order_of_three_claims_and_their_ends(
 def test_every_order_of_claims_and_their_ends_keeps_the_order_of_a_key(
     db: Session, connect: Connect, first: Session, second: Session, third: Session
 ) -> None:
-    """Two messages of a key are never under way at the same time, whoever commits when."""
+    """Two messages of a key are never under way at the same time, in any order of commits."""
     create(db, "fifo")
     sessions = {"a": first, "b": second, "c": third}
     lone = connect()

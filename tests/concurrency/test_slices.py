@@ -18,9 +18,11 @@ from tests.concurrency.sessions import (
     claim,
     create,
     drain,
+    forget,
     in_background,
     publish,
     publish_many,
+    short_waits,
     token,
     until,
     value,
@@ -46,8 +48,7 @@ CLAIMED = (
 @pytest.fixture(autouse=True)
 def _short_waits(db: Session) -> None:
     """A claim that has to wait for the claim lock gets nothing, and soon; for a slice it fails."""
-    call(db, "configure", "lock_wait", "5 milliseconds")
-    db.execute(f"alter database {db.info.dbname} set lock_timeout = '10s'".encode())
+    short_waits(db)
 
 
 @pytest.fixture(params=KINDS)
@@ -89,13 +90,6 @@ def age(db: Session) -> None:
         update penstock_data.claims set claimed_at = claimed_at - interval '1 minute'
         where token = ''
         """
-    )
-
-
-def forget(conn: Session) -> None:
-    """As if this session had not claimed yet."""
-    conn.execute(
-        "select set_config('penstock.beside', '', false), set_config('penstock.slice', '', false)"
     )
 
 
