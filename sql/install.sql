@@ -73,6 +73,7 @@ begin;
 \ir claim/given_back.sql
 \ir claim/fast_path.sql
 \ir claim/held_claims.sql
+\ir claim/pick_log.sql
 \ir claim/claim_with_care.sql
 \ir claim/slices.sql
 \ir claim/ahead.sql

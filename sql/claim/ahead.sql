@@ -431,6 +431,86 @@ begin
 end
 $$;
 
+-- Claim due messages of the schedule without the claim lock.  Locks: their rows.  Waits for nothing.
+create or replace function penstock_data.claim_due_ahead(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
+) returns setof penstock_data.claimed_message
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_due record;
+begin
+    select array_agg(d.message_id) as ids, array_agg(d.attempt + 1) as attempts, array_agg(d.place) as places, array_agg(d.lane) as lanes,
+        jsonb_object_agg(d.message_id, d.history) filter (where d.history is not null) as histories
+    into v_due
+    from (
+        select d.*
+        from penstock_data.due_messages(
+            p_queue.id, p_position, array(select l from unnest(coalesce(p_position.levels, '{0}')) l where l >= 0 or not p_queue.direct),
+            p_queue.ordering = 'fair', p_now, p_limit + 100) d
+        where d.place = any (penstock_data.lock_places(array[d.place])) and not (penstock_data.are_over(p_queue, array[d.message_id], p_now))[1]
+        limit p_limit) d;
+    if v_due.ids is not null then
+        delete from penstock_data.scheduled s where s.ctid = any (v_due.places);
+        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
+        select p_queue.id, min(id), p_deadline, p_now, p_token, v_due.ids, v_due.attempts, case when not p_queue.direct then v_due.lanes end, v_due.histories
+        from unnest(v_due.ids) id;
+        return query select * from penstock_data.claimed_rows(p_queue.topic_id, v_due.ids, v_due.attempts, p_deadline);
+    end if;
+end
+$$;
+
+-- Look at p_look messages of the log behind (p_xid, p_id), as in ahead_of, and claim up to p_limit that no other transaction has
+-- locked.  held: some are locked.  more: the log goes on behind (p_xid, p_id), which has moved to the end of this look.
+create or replace function penstock_data.claim_log_ahead(
+    p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz,
+    p_look int, p_limit int, inout p_xid xid8, inout p_id bigint, out ids bigint[], out held boolean, out more boolean
+)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_log record;
+begin
+    if p_queue.direct then
+        select * into v_log from penstock_data.ahead_of(p_queue, p_position, p_now, p_look, p_xid, p_id);
+        p_xid := v_log.p_xid;
+        p_id := v_log.p_id;
+        ids := penstock_data.lock_ahead(p_queue.id, v_log.looked, v_log.ids, p_limit);
+    else
+        select * into v_log from penstock_data.ahead_by_id(p_queue, p_now, p_look);
+        ids := penstock_data.lock_messages(p_queue.id, v_log.ids, p_limit);
+    end if;
+    ids := penstock_data.still_ahead(p_queue, p_now, ids, p_look);
+    held := coalesce(cardinality(v_log.ids) > cardinality(ids), false);
+    more := v_log.more;
+    if ids <> '{}' then
+        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, lanes)
+        select p_queue.id, min(u.id), p_deadline, p_now, p_token, ids,
+            case when not p_queue.direct then array_agg(case p_queue.ordering when 'fifo' then coalesce(m.key, '') else m.key end order by u.place) end
+        from unnest(ids) with ordinality as u(id, place)
+        cross join lateral (select m.key from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m;
+        perform penstock_data.note_ahead(p_queue, ids);
+    end if;
+end
+$$;
+
+-- Note messages that were claimed ahead, for the claim that moves the position.
+create or replace function penstock_data.note_ahead(p_queue penstock_data.queues, p_ids bigint[]) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+    insert into penstock_data.claimed_ahead (queue_id, xid, message_id, lane)
+    select p_queue.id, m.xid, m.id, case when p_queue.ordering = 'fifo' then coalesce(m.key, '') end
+    from unnest(p_ids) as u(id)
+    cross join lateral (
+        select m.xid, m.id, m.key from penstock_data.messages m where m.topic_id = p_queue.topic_id and m.id = u.id limit 1) m;
+    -- A claim with an older snapshot does not see the note, but when it locks the message.
+    update penstock_data.message_locks l set noted_by = pg_current_xact_id()
+    where l.slot = any (array(select penstock_data.message_slot(p_queue.id, id) from unnest(p_ids) id));
+    if p_queue.direct then
+        -- The fast path of claims asks for flags.
+        insert into penstock_data.flags (topic_id) values (p_queue.topic_id) on conflict do nothing;
+    end if;
+end
+$$;
+
 -- Claim messages ahead of the position.  may_claim_ahead() has said that this may be.
 -- Locks: the messages, and the rows of the schedule, that it takes.  Waits for nothing.
 -- p_rest: the batch has messages already.
@@ -443,17 +523,15 @@ declare
     v_position penstock_data.positions;
     v_now      timestamptz := penstock_data.clock();
     v_deadline timestamptz := v_now + p_seconds * interval '1 second';
-    c_rounds   constant int := 5;           -- how often the log is looked at, each time four times as much of it
-    v_look     int := p_limit + 600;
-    v_due      record;
+    c_looks    constant int := 5;
+    v_size     int := p_limit + 600;        -- of a look; each look is four times as long as the one before
     v_log      record;
-    v_xid      xid8;                        -- direct queues: the log is looked at behind this place …
+    v_note     record;
+    v_xid      xid8;                        -- the next look begins behind this message; null: at the position
     v_id       bigint;
-    v_noted    boolean := false;            -- … and that is behind what is noted, …
-    v_left_xid xid8;                        -- … for which this place was left
-    v_left_id  bigint;
-    v_back     boolean := false;
-    v_ids      bigint[];
+    v_gap_xid  xid8;                        -- where the first look ended, if the second one began further on
+    v_gap_id   bigint;
+    v_count    int;
     v_left     int := p_limit;
     v_held     boolean := false;            -- others have locked what this claim could take
 begin
@@ -467,88 +545,44 @@ begin
     if v_now >= v_position.attend_at then
         perform penstock_data.take_back(v_queue.id, v_position.floor, v_now, false, 100);
     end if;
+    return query select * from penstock_data.claim_due_ahead(v_queue, v_position, p_token, v_deadline, v_now, v_left);
+    get diagnostics v_count = row_count;
+    v_left := v_left - v_count;
 
-    -- Due messages of the schedule.
-    select array_agg(d.message_id) as ids, array_agg(d.attempt + 1) as attempts, array_agg(d.place) as places, array_agg(d.lane) as lanes,
-        jsonb_object_agg(d.message_id, d.history) filter (where d.history is not null) as histories
-    into v_due
-    from (
-        select d.*
-        from penstock_data.due_messages(
-            v_queue.id, v_position, array(select l from unnest(coalesce(v_position.levels, '{0}')) l where l >= 0 or not v_queue.direct),
-            v_queue.ordering = 'fair', v_now, v_left + 100) d
-        where d.place = any (penstock_data.lock_places(array[d.place])) and not (penstock_data.are_over(v_queue, array[d.message_id], v_now))[1]
-        limit v_left) d;
-    if v_due.ids is not null then
-        delete from penstock_data.scheduled s where s.ctid = any (v_due.places);
-        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
-        select v_queue.id, min(id), v_deadline, v_now, p_token, v_due.ids, v_due.attempts, case when not v_queue.direct then v_due.lanes end, v_due.histories
-        from unnest(v_due.ids) id;
-        v_left := v_left - cardinality(v_due.ids);
-        return query select * from penstock_data.claimed_rows(v_queue.topic_id, v_due.ids, v_due.attempts, v_deadline);
-    end if;
-
-    -- The log: from the position on, and further behind what others have locked.
-    for v_round in 1 .. c_rounds loop
+    -- The log: first from the position on, then behind the last note, because others have claimed most of what lies before it.
+    -- The last look begins where the first one ended: a claim between the two may have been rolled back.
+    for v_look in 1 .. c_looks loop
         exit when v_left = 0;
-        if v_queue.direct then
-            select * into v_log from penstock_data.ahead_of(v_queue, v_position, v_now, v_look, v_xid, v_id);
-            v_ids := penstock_data.lock_ahead(v_queue.id, v_log.looked, v_log.ids, v_left);
-        else
-            select *, null::xid8 as p_xid, null::bigint as p_id into v_log from penstock_data.ahead_by_id(v_queue, v_now, v_look);
-            v_ids := penstock_data.lock_messages(v_queue.id, v_log.ids, v_left);
-        end if;
-        v_ids := penstock_data.still_ahead(v_queue, v_now, v_ids, v_look);
-        if v_ids <> '{}' then
-            insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, lanes)
-            select v_queue.id, min(u.id), v_deadline, v_now, p_token, v_ids,
-                case when not v_queue.direct then array_agg(case v_queue.ordering when 'fifo' then coalesce(m.key, '') else m.key end order by u.place) end
-            from unnest(v_ids) with ordinality as u(id, place)
-            cross join lateral (select m.key from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m;
-            insert into penstock_data.claimed_ahead (queue_id, xid, message_id, lane)
-            select v_queue.id, m.xid, m.id, case when v_queue.ordering = 'fifo' then coalesce(m.key, '') end
-            from unnest(v_ids) as u(id)
-            cross join lateral (
-                select m.xid, m.id, m.key from penstock_data.messages m where m.topic_id = v_queue.topic_id and m.id = u.id limit 1) m;
-            -- A claim with an older snapshot does not see the note, but when it locks the message.
-            update penstock_data.message_locks l set noted_by = pg_current_xact_id()
-            where l.slot = any (array(select penstock_data.message_slot(v_queue.id, id) from unnest(v_ids) id));
-            if v_queue.direct then
-                -- The fast path of claims asks for flags.
-                insert into penstock_data.flags (topic_id) values (v_queue.topic_id) on conflict do nothing;
-            end if;
-            v_left := v_left - cardinality(v_ids);
+        select * into v_log
+        from penstock_data.claim_log_ahead(v_queue, v_position, p_token, v_deadline, v_now, v_size, v_left, v_xid, v_id);
+        v_held := v_held or v_log.held;
+        if v_log.ids <> '{}' then
+            v_left := v_left - cardinality(v_log.ids);
             v_position.ahead := true;
             return query select * from penstock_data.claimed_rows(
-                v_queue.topic_id, v_ids, array_fill(1, array[cardinality(v_ids)]), v_deadline);
+                v_queue.topic_id, v_log.ids, array_fill(1, array[cardinality(v_log.ids)]), v_deadline);
         end if;
-        v_held := v_held or cardinality(v_log.ids) > cardinality(v_ids);
-        if v_noted and not (v_log.more and v_round < c_rounds - 1) then
-            -- At last where it was left: others may have let go what lies before the notes.
-            exit when v_back;
-            v_back := true;
-            v_xid := v_left_xid;
-            v_id := v_left_id;
-        else
-            exit when v_back or not v_log.more;
+        if v_log.more and (v_gap_xid is null or v_look < c_looks - 1) then
             v_xid := v_log.p_xid;
             v_id := v_log.p_id;
-        end if;
-        if v_round = 1 and v_queue.direct then
-            v_left_xid := v_log.p_xid;
-            v_left_id := v_log.p_id;
-            select true, a.xid, a.message_id into v_noted, v_xid, v_id
-            from (
-                select a.xid, a.message_id from penstock_data.claimed_ahead a where a.queue_id = v_queue.id
-                order by a.xid desc, a.message_id desc limit 1) a
-            where (a.xid, a.message_id) > (v_xid, v_id);
-            if v_noted is not true then
-                v_noted := false;
-                v_xid := v_log.p_xid;
-                v_id := v_log.p_id;
+            if v_look = 1 and v_queue.direct then
+                select a.xid, a.message_id into v_note from penstock_data.claimed_ahead a where a.queue_id = v_queue.id
+                order by a.xid desc, a.message_id desc limit 1;
+                if (v_note.xid, v_note.message_id) > (v_xid, v_id) then
+                    v_gap_xid := v_xid;
+                    v_gap_id := v_id;
+                    v_xid := v_note.xid;
+                    v_id := v_note.message_id;
+                end if;
             end if;
+        elsif v_gap_xid is not null then
+            v_xid := v_gap_xid;
+            v_id := v_gap_id;
+            v_gap_xid := null;
+        else
+            exit;
         end if;
-        v_look := 4 * v_look;
+        v_size := 4 * v_size;
     end loop;
     if v_left < p_limit then
         perform penstock_data.end_waiting(v_queue, p_token, v_now);

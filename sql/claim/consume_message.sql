@@ -36,13 +36,15 @@ begin
                 -- The slice that this session used last.  claim_beside does the same for many messages and for all that is left here.
                 select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift as now,
                     clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second' as deadline,
-                    c.ctid as place, c.message_ids[1] as message_id, c.attempts[1] as attempt, c.lanes[1] as lane, c.histories
+                    c.place, c.message_ids[1] as message_id, c.attempts[1] as attempt, c.lanes[1] as lane, c.histories
                 into v_slice
-                from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claims c on c.queue_id = q.id
-                where q.name = queue_name and q.consumers is null and not q.exclusive and q.paused_at is null and s.single
-                  and c.token = '' and c.first_id = nullif(current_setting('penstock.slice', true), '')::bigint
-                  and cardinality(c.message_ids) > 1
-                for update of c skip locked;
+                from penstock_data.queues q cross join penstock_data.settings s
+                cross join lateral (
+                    select c.ctid as place, c.* from penstock_data.claims c
+                    where c.queue_id = q.id and c.token = '' and c.first_id = nullif(current_setting('penstock.slice', true), '')::bigint
+                      and cardinality(c.message_ids) > 1
+                    limit 1 for update skip locked) c
+                where q.name = queue_name and q.consumers is null and not q.exclusive and q.paused_at is null and s.single;
                 if v_slice.id is not null then
                     select m.id, m.payload, m.headers, m.key, m.priority, coalesce(v_slice.attempt, 1), v_slice.deadline, m.published_at,
                         m.correlation_id, m.tenant_id, (least(m.expires_at, m.published_at + v_slice.retention) <= v_slice.now) is not true

@@ -49,12 +49,14 @@ begin
         -- First the slice that this session used last: mostly no other session uses it.
         select q.id, q.topic_id, q.retention, q.consumers is null and not q.exclusive as open,
             clock_timestamp() + s.clock_shift as now, clock_timestamp() + s.clock_shift + p_seconds * interval '1 second' as deadline,
-            c.ctid as place, c.message_ids[:v_left] as ids, c.attempts[:v_left] as attempts, c.lanes[:v_left] as lanes, c.histories,
+            c.place, c.message_ids[:v_left] as ids, c.attempts[:v_left] as attempts, c.lanes[:v_left] as lanes, c.histories,
             cardinality(c.message_ids) > v_left as lasts
         into v_slice
-        from penstock_data.queues q cross join penstock_data.settings s join penstock_data.claims c on c.queue_id = q.id
-        where q.name = p_queue_name and q.paused_at is null and s.single and c.token = '' and c.first_id = v_name
-        for update of c skip locked;
+        from penstock_data.queues q cross join penstock_data.settings s
+        cross join lateral (
+            select c.ctid as place, c.* from penstock_data.claims c
+            where c.queue_id = q.id and c.token = '' and c.first_id = v_name limit 1 for update skip locked) c
+        where q.name = p_queue_name and q.paused_at is null and s.single;
         if v_slice.id is null then
             v_name := penstock_data.lock_slice(p_queue_name, p_unused);
             exit when v_name is null;
@@ -146,6 +148,7 @@ declare
     v_now      timestamptz;
     v_size     int;
     v_first    bigint;
+    v_key      bigint;
     v_name     bigint;
 begin
     return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit, true);
@@ -167,16 +170,15 @@ begin
         case when v_position.sliced_at > v_now - c_moment then greatest(2 * v_position.slice_size, 4 * p_limit) else 4 * p_limit end,
         c_claims * p_limit, c_most) / p_limit * p_limit;
     select min(c.message_id) into v_first from penstock_data.claim_with_care(p_queue_name, '', null, v_size, p_last_id, true) c;
-    with named as (
-        update penstock_data.claims c set first_id = n.name
-        from (
-            select o.first_id, c_names + nextval('penstock_data.slice') as name
-            from (select c.first_id from penstock_data.claims c
-                  where c.queue_id = v_queue.id and c.token = '' and c.first_id >= v_first and c.first_id < c_names order by c.ctid) o) n
-        where c.queue_id = v_queue.id and c.token = '' and c.first_id = n.first_id
-        returning n.name
-    )
-    select min(n.name) into v_name from named n;
+    -- Each row by its key: a join might read the dead rows of all earlier slices, which a held snapshot keeps.
+    for v_key in
+        select c.first_id from penstock_data.claims c
+        where c.queue_id = v_queue.id and c.token = '' and c.first_id >= v_first and c.first_id < c_names order by c.ctid
+    loop
+        update penstock_data.claims c set first_id = c_names + nextval('penstock_data.slice')
+        where c.queue_id = v_queue.id and c.token = '' and c.first_id = v_key
+        returning least(v_name, c.first_id) into v_name;
+    end loop;
     if v_name is not null then
         select * into v_position from penstock_data.position_of(v_queue.id);
         v_position.slices_from := least(v_position.slices_from, v_name);
@@ -204,12 +206,15 @@ end
 $$;
 
 -- Has a queue messages in slices?  A claim with the claim lock that gets nothing may have found them locked.
+-- slices_from is read first: as a value it bounds the index scan, in a join it would not, and the scan would read the dead rows
+-- of all earlier slices.
 create or replace function penstock_data.has_slices(p_queue_id bigint) returns boolean
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    v_from bigint := (select p.slices_from from penstock_data.position_of(p_queue_id) p);
 begin
-    return exists (
-        select from penstock_data.position_of(p_queue_id) p
-        join penstock_data.claims c on c.queue_id = p_queue_id and c.token = '' and c.first_id >= p.slices_from);
+    return v_from is not null and exists (
+        select from penstock_data.claims c where c.queue_id = p_queue_id and c.token = '' and c.first_id >= v_from);
 end
 $$;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -181,6 +182,46 @@ def test_dead_rows_under_a_held_snapshot_are_not_in_the_way_of_an_idle_claim(
     clock.advance(db, 2)
     idle_cost(db, times=2)
     assert_no_growth(start, idle_cost(db))
+    reader.rollback()
+
+
+# A claim that waited cuts a slice of four; three more take what it has left.
+SHARE = "select * from penstock_data.claim_and_share('q', 'plans', 600, 1, null, true)"
+BESIDE = "select * from penstock.consume_message('q', 'plans', 600)"
+ASKED = "select penstock_data.has_slices(id) from penstock_data.queues where name = 'q'"
+CUT_AND_ACK = f"""
+    for v_id in {SHARE.replace("*", "message_id")} loop
+        perform penstock.ack_message('q', v_id, 'plans');
+    end loop;
+    for n in 1 .. 3 loop
+        {BESIDE.replace("*", "message_id into v_id")};
+        perform penstock.ack_message('q', v_id, 'plans');
+        commit;
+    end loop;
+"""
+
+
+def test_dead_slices_under_a_held_snapshot_are_not_in_the_way(
+    db: Session, connect: Connect, kind: str
+) -> None:
+    def costs() -> dict[str, float]:
+        found: dict[str, list[int]] = {SHARE: [], BESIDE: [], ASKED: []}
+        for _ in range(9):
+            for statement in (SHARE, BESIDE, ASKED, BESIDE, BESIDE):
+                blocks, rows = explained(db, statement)
+                assert rows == 1, statement
+                found[statement].append(blocks)
+        return {statement: median(each) for statement, each in found.items()}
+
+    fill(db, 4_000, key="n::text")
+    reader = connect(isolation="repeatable read", autocommit=False)
+    reader.execute("select 1")
+    repeat(db, 10, CUT_AND_ACK)
+    start = costs()
+    repeat(db, 700, CUT_AND_ACK)
+    end = costs()
+    for statement in (SHARE, BESIDE, ASKED):
+        assert end[statement] <= 1.2 * start[statement] + 2, statement
     reader.rollback()
 
 
