@@ -45,7 +45,6 @@ from penstock.client.calls.messages import (
     nack_many,
     release,
     release_many,
-    suspects,
 )
 from penstock.client.calls.publishing import (
     COPY_INTO_STAGE,
@@ -161,5 +160,4 @@ __all__ = [
     "revoke_topic",
     "schema_version",
     "start_waiting",
-    "suspects",
 ]

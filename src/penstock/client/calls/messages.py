@@ -115,11 +115,6 @@ def _acked_and_claimed(
     return list(acked), [rows.message(row[1:]) for row in found if row[0] is None]
 
 
-def suspects(queue: str, token: str) -> Call[list[MessageId]]:
-    """Of what the token holds: on its last attempt, after one that ended without an answer."""
-    return Call("select penstock.suspect_messages(%s, %s)", (queue, token), column(MessageId))
-
-
 def ack(queue: str, message_id: int, token: str) -> Call[bool]:
     sql = "select penstock.ack_message(%s, %s::bigint, %s)"
     # An ack whose answer was lost may have been done: then the token holds nothing any more.
