@@ -134,6 +134,8 @@ begin;
 \ir claim/nack.sql
 \ir claim/release.sql
 \ir claim/suspect_messages.sql
+\ir claim/defer_suspects.sql
+\ir claim/begin_attempt.sql
 \ir claim/extend.sql
 \ir message/browse_messages.sql
 \ir message/find_messages.sql

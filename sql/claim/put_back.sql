@@ -18,7 +18,8 @@ $$;
 
 -- Messages leave a claim undone: back to the queue, or to the dead letters when their attempts are used up.
 -- p_claim holds just these messages.  p_delay null: the queue's backoff for failures, at once for the rest.
--- p_outcome: 'failed', 'released' (the attempt is not counted), 'expired', or 'dead' (whatever the attempt).
+-- p_outcome: 'failed', 'released' (the attempt is not counted), 'expired', or 'dead' (whatever the attempt).  An attempt that was
+-- deferred and has not begun is 'released' when it expires.
 -- p_locked: the caller is a claim and holds the queue's lock.  A slice, which has no token, gets no receipt: no consumer had it.
 create or replace function penstock_data.put_back(
     p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz, p_locked boolean default false
@@ -37,6 +38,9 @@ declare
 begin
     select * into v_queue from penstock_data.queues q where q.id = p_claim.queue_id;
     perform penstock_data.check_not_moved(v_queue.topic_id, p_claim.message_ids);
+    if p_outcome = 'expired' and p_claim.histories @> '{"begun": false}' then
+        p_outcome := 'released';
+    end if;
 
     if p_outcome <> 'released' then
         v_dead := array(

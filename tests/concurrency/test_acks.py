@@ -198,6 +198,22 @@ def test_an_extension_that_waits_for_an_ack_learns_that_the_claim_is_gone(
     assert state(db, message) == "done"
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_attempt_begins_in_the_claim_that_an_extension_wrote_anew(
+    db: Session, connect: Connect, kind: str, count: int
+) -> None:
+    messages = publish_many(db, count)
+    claim(db, seconds=10)
+    keeper, worker = connect(autocommit=False), connect()
+    keeper.execute("select penstock.batch_extend_message_vt('q', %s, 't', 30)", (messages,))
+    begin = ("begin_attempt", "q", messages[-1], "t")
+    waiting = in_background(db, worker, lambda: call(worker, *begin))
+    keeper.commit()
+    assert waiting.result() is True
+    clock.advance(db, seconds=31)
+    assert sorted(ack(db, messages)) == messages
+
+
 def test_an_extension_of_one_message_and_acks_of_the_others_mix(
     db: Session, connect: Connect, kind: str
 ) -> None:

@@ -40,6 +40,8 @@ QUEUE_CALLS: dict[str, tuple[Any, ...]] = {
     "browse_messages": (),
     "key_counts": (),
     "suspect_messages": ("me",),
+    "defer_suspects": ("me",),
+    "begin_attempt": (1, "me"),
     "start_waiting": (),
     "grant_queue": ("penstock_consumer",),
     "revoke_queue": ("penstock_consumer",),

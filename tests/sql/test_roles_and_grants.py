@@ -56,6 +56,8 @@ CONSUMER = {
     "find_messages",
     "inspect_message",
     "suspect_messages",
+    "defer_suspects",
+    "begin_attempt",
     "start_waiting",
     "queue_channel",
     "read_window",
@@ -413,6 +415,8 @@ CONSUMING: list[tuple[Any, ...]] = [
     ("message_state", "q", 1),
     ("get_next_visible_time", "q"),
     ("suspect_messages", "q", "me"),
+    ("defer_suspects", "q", "me"),
+    ("begin_attempt", "q", 1, "me"),
     ("start_waiting", "q"),
 ]
 

@@ -20,6 +20,19 @@ def test_release_sends_the_queue_the_id_and_the_token():
     assert call.read([(True,)]) is True
 
 
+def test_a_claim_that_defers_tells_which_messages_are_suspects():
+    call = calls.consume_deferring("q", "t", timedelta(seconds=30), 10)
+    assert call.sql.count("%s") == len(call.parameters)
+    answer = [
+        (number, {}, None, None, 0, 3, NOON, NOON, None, None, number == 2) for number in (1, 2)
+    ]
+    found = call.read(answer)
+    assert [each.id for each in found.messages] == [1, 2]
+    assert found.suspects == [2]
+    assert call.busy is not None
+    assert isinstance(call.busy.messages, calls.Busy)
+
+
 def test_options_left_out_are_not_sent():
     call = calls.create_queue("billing")
     assert call.sql == "select penstock.create_queue(%s)"

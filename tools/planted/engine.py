@@ -12,6 +12,7 @@ BESIDE = "tests/concurrency/test_slices.py"
 CLAIM_AHEAD = "claim/ahead.sql"
 LOCKS = "lib/locks.sql"
 AHEAD = "tests/concurrency/test_ahead.py"
+SUSPECTS = "tests/sql/test_suspects.py"
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
@@ -1571,5 +1572,61 @@ MUTATIONS: tuple[Mutation, ...] = (
         "where u.place % 256 = 0 or u.place = cardinality(p_ids)",
         "where u.place = cardinality(p_ids)",
         (AHEAD,),
+    ),
+    Mutation(
+        "deferred-counted",
+        "a deferred attempt that did not begin is not counted",
+        "claim/put_back.sql",
+        "if p_outcome = 'expired' and p_claim.histories @> '{\"begun\": false}' then",
+        "if false then",
+        (SUSPECTS,),
+    ),
+    Mutation(
+        "begun-not-counted",
+        "a deferred attempt counts once it has begun",
+        "claim/begin_attempt.sql",
+        "'{\"begun\": true}'",
+        "'{}'",
+        (SUSPECTS,),
+    ),
+    Mutation(
+        "begun-deferred-again",
+        "an attempt that has begun is not deferred again",
+        "claim/defer_suspects.sql",
+        "c.first_id = s.id and c.histories ? 'begun'",
+        "false",
+        (SUSPECTS,),
+    ),
+    Mutation(
+        "deferred-without-history",
+        "a deferred message keeps its history, and is a suspect when it comes again",
+        "claim/defer_suspects.sql",
+        "jsonb_build_object(u.id, p.histories -> u.id::text, 'begun', false)",
+        "jsonb_build_object('begun', false)",
+        (SUSPECTS,),
+    ),
+    Mutation(
+        "deferred-without-key",
+        "a deferred message keeps its key",
+        "claim/defer_suspects.sql",
+        "case when p.lanes is not null then array[u.lane] end",
+        "null",
+        (SUSPECTS,),
+    ),
+    Mutation(
+        "begun-without-key",
+        "a message whose attempt begins keeps its key",
+        "claim/begin_attempt.sql",
+        "p.attempts, p.lanes,",
+        "p.attempts, null,",
+        (SUSPECTS,),
+    ),
+    Mutation(
+        "extended-without-history",
+        "a claim that is extended keeps its history, and what was deferred in it",
+        "claim/extend.sql",
+        "p.lanes, p.histories from part p",
+        "p.lanes, null from part p",
+        (SUSPECTS,),
     ),
 )

@@ -12,7 +12,8 @@ create table if not exists penstock_data.claims (
     message_ids  bigint[]    not null,
     attempts     int[],                 -- null: the first attempt of every message
     lanes        text[],                -- fifo and fair queues: the key of each message
-    histories    jsonb,                 -- {"<id>": [earlier attempts]} of the messages that have some
+    histories    jsonb,                 -- {"<id>": [earlier attempts]} of the messages that have some;
+                                        -- "begun": whether the attempt counts (claim/defer_suspects.sql), in claims of one message
     primary key (queue_id, token, first_id)
 ) with (toast_tuple_target = 8160);
 -- Partial, though every row is in it: only a statement that repeats the condition can use it.  Else a plan made while the

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from penstock.client import calls
 from penstock.client.consuming import LONGEST_REGISTERED, Mode, Stragglers, registration
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 # After a look in vain that something should have been found in: a lock, or a key that is busy.
 _BLOCKED_PAUSE_SECONDS = 0.02
 _MANY_LOOKS = 60
-
-
-class Found(NamedTuple):
-    """What a claim brought."""
-
-    messages: list[ClaimedMessage]
-    suspects: list[MessageId]
-    """Those of which the consumer before may have died."""
 
 
 class Fetcher:
@@ -59,7 +51,7 @@ class Fetcher:
         self._idle_looks = 0
         self._stragglers = Stragglers()
         self._failures = 0
-        self._claiming: asyncio.Future[Found] | None = None
+        self._claiming: asyncio.Future[calls.Claimed] | None = None
         self.looking = False
         """A claim is under way, or about to be."""
         self.trouble: str | None = None
@@ -154,7 +146,10 @@ class Fetcher:
         """How many messages were found; None: the claim did not get its turn."""
         # The claim's time runs from the moment at which it was sent, at the earliest.
         sent_at = time.monotonic()
-        self._claiming = asyncio.ensure_future(self._find(count))
+        call = calls.consume_deferring(
+            self._handler.queue, self._token, self._options.claim_for, count
+        )
+        self._claiming = asyncio.ensure_future(self._database.claim(call))
         try:
             async with asyncio.timeout(self._options.queue_timeout.total_seconds()):
                 # A stopping worker ends this loop, but not a claim that may have found something.
@@ -167,18 +162,7 @@ class Fetcher:
         self._hand_over(found, sent_at)
         return None if isinstance(found.messages, calls.Busy) else len(found.messages)
 
-    async def _find(self, count: int) -> Found:
-        queue, token = self._handler.queue, self._token
-        call = calls.consume_batch(queue, token, self._options.claim_for, count)
-        messages = await self._database.claim(call)
-        suspects: list[MessageId] = []
-        if any(each.attempt > 1 for each in messages):
-            # Better beside others than not at all.
-            with suppress(PenstockError):
-                suspects = await self._database.claim(calls.suspects(queue, token))
-        return Found(messages, suspects)
-
-    def _hand_over(self, found: Found, sent_at: float) -> None:
+    def _hand_over(self, found: calls.Claimed, sent_at: float) -> None:
         if found.messages:
             ends_at = sent_at + self._options.claim_for.total_seconds()
             self._deliver(found.messages, ends_at, found.suspects)

@@ -1,9 +1,12 @@
 """The last attempt of a suspect is made alone.
 
-A message whose claim ended without an answer may have killed whoever worked on it, or may only have
-been in the same process as one that did.  Before the last attempt that makes no difference: all of
-them are tried again.  The last one is made with nothing else at hand, so what kills takes nobody
-with it, and what was merely near is handled at last.
+A message whose claim ended without an answer may have killed its worker, or may only have been in
+the same process as one that did.  Before the last attempt that makes no difference: all of them are
+tried again.  The last attempt is made while the process holds nothing else.  So a message that
+kills takes no other with it, and the others are handled.
+
+The last attempt counts only when its handler is about to begin: the claim defers it.  If another
+message kills the process before, the suspect comes again with the same attempt.
 """
 
 from __future__ import annotations
@@ -63,10 +66,10 @@ async def _try_alone(stations: Sequence[Station], station: Station, held: Held) 
     )
     try:
         await _stand_back(stations, held, station.patience)
+        await station.begin_attempt(held)
     except asyncio.CancelledError:
         station.release(held)
         raise
-    station.begin(held)
     await station.without(held)
 
 

@@ -7,6 +7,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import calls
+from penstock.errors import PenstockError
 from penstock.observe.events import Event, Name, anybody, emit
 from penstock.worker.acks import Settler
 from penstock.worker.claims import Held, Keeper, Stage
@@ -113,9 +114,19 @@ class Station:
         if not held.lost:
             self._settle(held, RELEASED)
 
-    def begin(self, held: Held) -> None:
-        """Give one to its handler."""
-        self.dispatcher.take([held])
+    async def begin_attempt(self, held: Held) -> None:
+        """Have a deferred attempt counted from now on, and give the message to its handler."""
+        call = calls.begin_attempt(self.queue, held.id, self.token)
+        try:
+            holds = await self._database.claim(call)
+        except PenstockError as problem:
+            self._failed(problem)
+            self.release(held)
+            return
+        if holds:
+            self.dispatcher.take([held])
+        else:
+            self._lose(held)
 
     def release_running(self) -> list[asyncio.Task[None]]:
         """Cancel what runs and give it back; a thread can't be cancelled, its message is."""

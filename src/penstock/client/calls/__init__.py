@@ -27,14 +27,17 @@ from penstock.client.calls.dead_letters import (
 )
 from penstock.client.calls.messages import (
     Busy,
+    Claimed,
     ack,
     ack_and_claim,
     ack_many,
     all_done,
+    begin_attempt,
     browse,
     bury,
     consume,
     consume_batch,
+    consume_deferring,
     extend,
     extend_many,
     message_state,
@@ -42,7 +45,6 @@ from penstock.client.calls.messages import (
     nack_many,
     release,
     release_many,
-    suspects,
 )
 from penstock.client.calls.publishing import (
     COPY_INTO_STAGE,
@@ -93,11 +95,13 @@ __all__ = [
     "COPY_INTO_STAGE",
     "Busy",
     "Call",
+    "Claimed",
     "Repeat",
     "ack",
     "ack_and_claim",
     "ack_many",
     "all_done",
+    "begin_attempt",
     "browse",
     "bury",
     "channel",
@@ -108,6 +112,7 @@ __all__ = [
     "configure",
     "consume",
     "consume_batch",
+    "consume_deferring",
     "create_queue",
     "create_reader",
     "create_stage",
@@ -155,5 +160,4 @@ __all__ = [
     "revoke_topic",
     "schema_version",
     "start_waiting",
-    "suspects",
 ]

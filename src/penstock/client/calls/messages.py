@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client import rows
 from penstock.client.calls.call import Call, given, whole_seconds
@@ -33,6 +33,14 @@ class Busy(list[ClaimedMessage]):
     """No messages, because another claim held the queue: it need not be empty."""
 
 
+class Claimed(NamedTuple):
+    """What a claim brought."""
+
+    messages: list[ClaimedMessage]
+    suspects: list[MessageId]
+    """Those whose attempt was deferred: a consumer may have died of one before."""
+
+
 def consume(queue: str, token: str, claim_for: timedelta) -> Call[ClaimedMessage | None]:
     return Call(
         f"select {_MESSAGE} from penstock.consume_message(%s, %s, %s::int)",
@@ -49,6 +57,31 @@ def consume_batch(
         (queue, token, whole_seconds("claim_for", claim_for), size),
         many(rows.message),
         busy=Busy(),
+    )
+
+
+def consume_deferring(queue: str, token: str, claim_for: timedelta, size: int) -> Call[Claimed]:
+    """As `consume_batch`; the attempts of suspects count from `begin_attempt` on."""
+    # The subquery runs once, and not before the claim: PostgreSQL runs it when a row first asks for
+    # its result.
+    return Call(
+        f"select {_MESSAGE}, case when delivery_attempts > 1 "
+        "then message_id = any (array(select penstock.defer_suspects(%s, %s))) else false end "
+        "from penstock.consume_messages_batch(%s, %s, %s::int, %s::int)",
+        (queue, token, queue, token, whole_seconds("claim_for", claim_for), size),
+        _claimed,
+        busy=Claimed(Busy(), []),
+    )
+
+
+def _claimed(found: Sequence[Row]) -> Claimed:
+    messages = [rows.message(row[:-1]) for row in found]
+    return Claimed(messages, [MessageId(row[0]) for row in found if row[-1]])
+
+
+def begin_attempt(queue: str, message_id: int, token: str) -> Call[bool]:
+    return Call(
+        "select penstock.begin_attempt(%s, %s::bigint, %s)", (queue, message_id, token), one(bool)
     )
 
 
@@ -80,11 +113,6 @@ def _acked_and_claimed(
 ) -> tuple[list[MessageId], list[ClaimedMessage]]:
     acked = dict.fromkeys(MessageId(row[0]) for row in found if row[0] is not None)
     return list(acked), [rows.message(row[1:]) for row in found if row[0] is None]
-
-
-def suspects(queue: str, token: str) -> Call[list[MessageId]]:
-    """Of what the token holds: on its last attempt, after one that ended without an answer."""
-    return Call("select penstock.suspect_messages(%s, %s)", (queue, token), column(MessageId))
 
 
 def ack(queue: str, message_id: int, token: str) -> Call[bool]:
