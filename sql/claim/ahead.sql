@@ -120,10 +120,17 @@ end
 $$;
 
 -- Forget that there were claims ahead, if none is under way.  Under the claim lock.
+-- Not more than once in five seconds: while a snapshot is held, each look at the row walks over all versions of it.
 create or replace function penstock_data.renew_presence(p_queue_id bigint) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    c_often constant int := 5;
+    v_now   int := extract(epoch from clock_timestamp())::bigint & 2147483647;
 begin
-    if (select l.xmax <> '0' from penstock_data.message_locks l where l.slot = penstock_data.presence_slot(p_queue_id)) then
+    if (
+        select l.xmax <> '0' and l.renewed not between v_now - c_often and v_now
+        from penstock_data.message_locks l where l.slot = penstock_data.presence_slot(p_queue_id))
+    then
         begin
             perform from penstock_data.message_locks l where l.slot = penstock_data.presence_slot(p_queue_id) for update nowait;
             raise sqlstate 'PS000';
@@ -131,7 +138,7 @@ begin
             when lock_not_available then
                 return;
             when sqlstate 'PS000' then
-                update penstock_data.message_locks l set renewed = l.renewed + 1 where l.slot = penstock_data.presence_slot(p_queue_id);
+                update penstock_data.message_locks l set renewed = v_now where l.slot = penstock_data.presence_slot(p_queue_id);
         end;
     end if;
 end

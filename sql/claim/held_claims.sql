@@ -165,6 +165,8 @@ create or replace function penstock_data.plan_attention(
     p_position penstock_data.positions, p_now timestamptz, p_started_at timestamptz, p_direct boolean, p_busy boolean, p_full boolean
 ) returns penstock_data.positions
 language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    c_near constant interval := '2 seconds';
 begin
     if p_full then
         p_position := penstock_data.forget_levels(p_position);
@@ -178,10 +180,12 @@ begin
     if p_full or p_now >= p_position.attend_at then
         p_position.attend_at := p_position.full_scan_at;
         if p_position.full_scan_at > p_now + interval '1 second' then
-            -- Claims that ended long ago are in the way of this look, so a busy queue looks again in a second instead.
-            p_position.attend_at := least(p_position.attend_at, case when p_busy then p_now + interval '1 second' else (
+            -- A busy queue looks again in a second.  Another one looks at the next deadline, but only at those of the next two
+            -- seconds: behind them a held snapshot may keep many claims that have ended.
+            p_position.attend_at := least(p_position.attend_at, case when p_busy then p_now + interval '1 second' else coalesce((
                 select c.deadline from penstock_data.claims c
-                where c.queue_id = p_position.queue_id and c.deadline > '-infinity' and c.deadline > p_now order by c.deadline limit 1) end);
+                where c.queue_id = p_position.queue_id and c.deadline > '-infinity' and c.deadline > p_now and c.deadline <= p_now + c_near
+                order by c.deadline limit 1), p_now + c_near) end);
         end if;
     end if;
     p_position.attend_at := least(p_position.attend_at, (

@@ -107,12 +107,13 @@ declare
     c_short constant interval := '20 milliseconds';
     c_slow  constant interval := '50 milliseconds';                -- for each move of the position
     v_ends  timestamptz := clock_timestamp() + (select s.lock_wait from penstock_data.settings s);
-    v_last  text := current_setting('penstock.ahead', true);       -- where this session claimed ahead last: queue and position
+    v_last  text := current_setting('penstock.ahead', true);       -- the claim that this session went ahead of last
     v_open  boolean := pg_current_xact_id_if_assigned() is not null;
     v_id    bigint := (select q.id from penstock_data.queues q where q.name = p_queue_name);
     v_since timestamptz;
     v_first bigint;
     v_seq   bigint;
+    v_long  boolean;                                                -- a transaction holds the lock for long
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         -- With an old snapshot it doesn't see what is claimed ahead meanwhile.
@@ -129,11 +130,14 @@ begin
     loop
         v_seq := (select p.seq from penstock_data.position_of(v_id) p);
         -- A session that has met a long claim does not wait for it again, and not long for the next one.
-        if (format('%s %s', v_id, v_seq) = v_last or (v_seq - v_first) * c_slow < clock_timestamp() - v_since)
-           and penstock_data.may_claim_ahead(p_queue_name)
-        then
-            perform set_config('penstock.ahead', format('%s %s', v_id, v_seq), false);
-            return 'ahead';
+        v_long := case when v_since is null then v_last <> '' and v_last = penstock_data.claim_name(v_id)
+            else (v_seq - v_first) * c_slow < clock_timestamp() - v_since end;
+        if v_long then
+            -- Not in the same condition: its locks make other claims slower.
+            if penstock_data.may_claim_ahead(p_queue_name) then
+                perform set_config('penstock.ahead', penstock_data.claim_name(v_id), false);
+                return 'ahead';
+            end if;
         end if;
         exit when v_since is not null and clock_timestamp() >= v_ends;
         v_since := clock_timestamp();
@@ -239,6 +243,21 @@ begin
             null;
         end;
     end loop;
+end
+$$;
+
+-- A name for the claim that holds the claim lock of a queue: the queue, and the transaction if it is still open.
+create or replace function penstock_data.claim_name(p_queue_id bigint) returns text
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+declare
+    v_xmax xid := (select l.xmax from penstock_data.claim_locks l where l.queue_id = p_queue_id);
+begin
+    return p_queue_id || ' ' || coalesce((
+        select x::text from penstock_data.lockers(v_xmax) x
+        -- Claims ahead share the lock; they are members of a multixact.
+        where case when x = v_xmax then true
+            else not exists (select from pg_get_multixact_members(v_xmax) m where m.xid = x and m.mode = 'keysh') end
+        limit 1), 'ended');
 end
 $$;
 

@@ -1202,6 +1202,54 @@ def test_health_names_all_who_hold_the_claim_lock(
     assert values(db, held_by) == []
 
 
+PRESENT = "select count(*) from penstock_data.message_locks where slot < -1024 and xmax <> '0'"
+RENEW = "update penstock_data.message_locks set renewed = 0 where slot < -1024 and xmax <> '0'"
+ROUNDS = 50
+
+
+def test_a_claim_that_waits_for_a_moment_does_not_make_others_lock_single_messages(
+    db: Session, connect: Connect, first: Session
+) -> None:
+    create(db)
+    call(db, "configure", "lock_wait", "1 minute")
+    waiting = connect()
+    for _ in range(ROUNDS):
+        ids = publish_many(db, 4)
+        forget(waiting)
+        db.execute(RENEW)
+        assert get(first, 2) == ids[:2]
+        claimed = in_background(db, waiting, lambda: get(waiting, 2))
+        first.commit()
+        assert claimed.result() == ids[2:]
+        if not notes(db):
+            assert value(db, PRESENT) == 0
+            return
+        # On a busy machine the claim may have waited for so long that it went ahead.
+        assert drain(db) == []
+    pytest.fail("every claim went ahead")
+
+
+def test_a_claim_has_the_same_name_until_it_ends(
+    db: Session, first: Session, second: Session
+) -> None:
+    def name() -> str:
+        statement = "select penstock_data.claim_name(id) from penstock_data.queues"
+        return str(value(db, statement))
+
+    create(db)
+    ids = publish_many(db, 10)
+    assert get(first, 1) == ids[:1]
+    before = name()
+    assert get(second, 1) == ids[1:2]
+    assert name() == before
+    second.commit()
+    assert name() == before
+    first.rollback()
+    assert name().endswith("ended")
+    assert get(first, 1) == ids[:1]
+    assert name() != before
+
+
 CAREFUL = """
     select coalesce(sum(f.calls), 0)::int from pg_stat_user_functions f
     where f.funcname = 'claim_with_care'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -223,6 +224,33 @@ def test_dead_slices_under_a_held_snapshot_are_not_in_the_way(
     for statement in (SHARE, BESIDE, ASKED):
         assert end[statement] <= 1.2 * start[statement] + 2, statement
     reader.rollback()
+
+
+def test_the_presence_of_claims_ahead_is_not_renewed_often(db: Session) -> None:
+    """While a snapshot is held, each look at a row walks over all versions of it."""
+
+    def updates() -> int:
+        db.execute("select pg_stat_force_next_flush()")
+        db.execute("select pg_stat_clear_snapshot()")
+        row = db.execute(
+            "select n_tup_upd from pg_stat_user_tables where relname = 'message_locks'"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    create(db)
+    before = updates()
+    begun = time.monotonic()
+    repeat(
+        db,
+        100,
+        """
+        perform penstock_data.may_claim_ahead('q');
+        commit;
+        perform penstock_data.renew_presence(id) from penstock_data.queues where name = 'q';
+        """,
+    )
+    assert 1 <= updates() - before <= 2 + (time.monotonic() - begun) / 5
 
 
 def test_the_number_of_queues_costs_neither_claims_nor_publishers(db: Session) -> None:

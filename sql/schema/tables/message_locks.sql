@@ -8,6 +8,6 @@
 create table if not exists penstock_data.message_locks (
     slot      int primary key,
     noted_by  xid8,                     -- the last transaction that claimed this message ahead of the position
-    renewed   int not null default 0    -- how often the presence was updated
+    renewed   int not null default 0    -- when the presence was updated, in seconds since 1970
 );
 insert into penstock_data.message_locks (slot) select generate_series(-2048, 32767) on conflict do nothing;
