@@ -120,11 +120,11 @@ end
 $$;
 
 -- Forget that there were claims ahead, if none is under way.  Under the claim lock.
--- Not more than once in five seconds: while a snapshot is held, each look at the row walks over all versions of it.
+-- Not more than once in a second: while a snapshot is held, each look at the row walks over all versions of it.
 create or replace function penstock_data.renew_presence(p_queue_id bigint) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
-    c_often constant int := 5;
+    c_often constant int := 1;
     v_now   int := extract(epoch from clock_timestamp())::bigint & 2147483647;
 begin
     if (

@@ -98,22 +98,25 @@ end
 $$;
 
 -- The claim lock of a queue, for a claim that did not get it at once.  'locked'; 'ahead': claim ahead of the position; null:
--- claim nothing.  While the position moves quickly, others hold the lock for a moment each, and this claim waits for its turn.
--- When it moves slowly, transactions hold the lock for long.
+-- claim nothing.  Mostly others hold the lock for a moment each, and this claim waits for its turn.  It goes ahead when one
+-- transaction has held the lock for 0.2 seconds and is idle (looked at twice: it may be about to commit), or has held it until
+-- the end of lock_wait.
+-- A claim ahead costs far more than one that gets its turn.  So on a busy server, slow claims must not be taken for long ones.
 create or replace function penstock_data.await_claim_turn(p_queue_name text) returns text
 language plpgsql as $$
 declare
-    c_long  constant interval := '200 milliseconds';
-    c_short constant interval := '20 milliseconds';
-    c_slow  constant interval := '50 milliseconds';                -- for each move of the position
-    v_ends  timestamptz := clock_timestamp() + (select s.lock_wait from penstock_data.settings s);
-    v_last  text := current_setting('penstock.ahead', true);       -- the claim that this session went ahead of last
-    v_open  boolean := pg_current_xact_id_if_assigned() is not null;
-    v_id    bigint := (select q.id from penstock_data.queues q where q.name = p_queue_name);
-    v_since timestamptz;
-    v_first bigint;
-    v_seq   bigint;
-    v_long  boolean;                                                -- a transaction holds the lock for long
+    c_long   constant interval := '200 milliseconds';
+    c_short  constant interval := '20 milliseconds';
+    v_ends   timestamptz := clock_timestamp() + (select s.lock_wait from penstock_data.settings s);
+    v_last   text := current_setting('penstock.ahead', true);       -- the transaction that this session went ahead of last
+    v_open   boolean := pg_current_xact_id_if_assigned() is not null;
+    v_id     bigint := (select q.id from penstock_data.queues q where q.name = p_queue_name);
+    v_start  xid8;                      -- the transaction that held the lock at first, …
+    v_before xid8;                      -- … before the last wait, …
+    v_holder xid8;                      -- … and now
+    v_idle   int := 0;                  -- how often it was found idle
+    v_late   boolean := false;          -- lock_wait is over
+    v_long   boolean := false;          -- a transaction holds the lock for long
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         -- With an old snapshot it doesn't see what is claimed ahead meanwhile.
@@ -127,30 +130,49 @@ begin
     if v_open and penstock_data.gate_is_closed(v_id) then
         return null;
     end if;
+    -- A session that has met a long claim does not wait for it again, and not long for the next one.
+    v_holder := penstock_data.claim_lock_xid(v_id);
+    v_start := v_holder;
+    v_long := v_holder::text = v_last;
     loop
-        v_seq := (select p.seq from penstock_data.position_of(v_id) p);
-        -- A session that has met a long claim does not wait for it again, and not long for the next one.
-        v_long := case when v_since is null then v_last <> '' and v_last = penstock_data.claim_name(v_id)
-            else (v_seq - v_first) * c_slow < clock_timestamp() - v_since end;
         if v_long then
             -- Not in the same condition: its locks make other claims slower.
             if penstock_data.may_claim_ahead(p_queue_name) then
-                perform set_config('penstock.ahead', penstock_data.claim_name(v_id), false);
+                perform set_config('penstock.ahead', coalesce(v_holder::text, ''), false);
                 return 'ahead';
             end if;
         end if;
-        exit when v_since is not null and clock_timestamp() >= v_ends;
-        v_since := clock_timestamp();
-        v_first := v_seq;
+        exit when v_late;
+        v_before := v_holder;
         if penstock_data.await_queue_lock(
-            p_queue_name, least(v_ends - v_since, case when v_last <> '' then c_short else c_long end), false)
+            p_queue_name, least(v_ends - clock_timestamp(), case when v_last <> '' or v_idle > 0 then c_short else c_long end), false)
         then
             perform set_config('penstock.ahead', '', false);
             return 'locked';
         end if;
+        v_late := clock_timestamp() >= v_ends;
+        v_holder := penstock_data.claim_lock_xid(v_id);
+        v_idle := case when v_holder = v_before and penstock_data.has_idle_claim(v_holder) then v_idle + 1 else 0 end;
+        v_long := v_idle >= 2 or v_late and v_holder = v_start;
     end loop;
     perform penstock_data.check_exists(p_queue_name);
     return null;
+end
+$$;
+
+-- Is there a transaction that has claimed, is idle now, and is not younger than this one?  The xid of a lock may be that of a
+-- subtransaction, so its session isn't known.  The state of a session is hidden if the owner of the engine may not see it
+-- (pg_read_all_stats); then one without a snapshot is taken for idle.
+create or replace function penstock_data.has_idle_claim(p_xid xid8) returns boolean
+language plpgsql stable as $$
+begin
+    return exists (
+        select from pg_locks k
+        join pg_stat_get_activity(null) a on a.pid = k.pid and a.backend_xid is not null
+            and coalesce(a.state like 'idle in transaction%', a.backend_xmin is null)
+        where k.locktype = 'relation' and k.relation = 'penstock_data.claim_locks'::regclass and k.mode = 'RowShareLock' and k.granted
+          and k.database = (select d.oid from pg_database d where d.datname = current_database())
+          and penstock_data.full_xid(a.backend_xid) <= p_xid);
 end
 $$;
 
@@ -246,18 +268,25 @@ begin
 end
 $$;
 
--- A name for the claim that holds the claim lock of a queue: the queue, and the transaction if it is still open.
-create or replace function penstock_data.claim_name(p_queue_id bigint) returns text
+-- The transaction whose claim holds the claim lock of a queue; null: it has ended.  The first part serves when no claim goes ahead.
+create or replace function penstock_data.claim_lock_xid(p_queue_id bigint) returns xid8
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
     v_xmax xid := (select l.xmax from penstock_data.claim_locks l where l.queue_id = p_queue_id);
 begin
-    return p_queue_id || ' ' || coalesce((
-        select x::text from penstock_data.lockers(v_xmax) x
-        -- Claims ahead share the lock; they are members of a multixact.
+    begin
+        if pg_xact_status(penstock_data.full_xid(v_xmax)) = 'in progress' then
+            return penstock_data.full_xid(v_xmax);
+        end if;
+    exception when others then
+        null;
+    end;
+    -- Claims ahead share the lock; then xmax is a multixact.
+    return (
+        select penstock_data.full_xid(x) from penstock_data.lockers(v_xmax) x
         where case when x = v_xmax then true
             else not exists (select from pg_get_multixact_members(v_xmax) m where m.xid = x and m.mode = 'keysh') end
-        limit 1), 'ended');
+        limit 1);
 end
 $$;
 

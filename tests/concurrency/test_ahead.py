@@ -1229,25 +1229,50 @@ def test_a_claim_that_waits_for_a_moment_does_not_make_others_lock_single_messag
     pytest.fail("every claim went ahead")
 
 
-def test_a_claim_has_the_same_name_until_it_ends(
+@pytest.mark.parametrize("way", ["plain", "savepoint", "waited"])
+def test_a_claim_does_not_wait_for_an_idle_transaction_to_the_end_of_lock_wait(
+    db: Session, connect: Connect, first: Session, second: Session, way: str
+) -> None:
+    create(db)
+    ids = publish_many(db, 10)
+    call(db, "configure", "lock_wait", "10 minutes")
+    if way == "savepoint":
+        first.execute("savepoint before")
+    if way == "waited":
+        # The lock belongs to a subtransaction then.
+        assert get(second, 1) == ids[:1]
+        claimed = in_background(db, first, lambda: get(first, 1))
+        second.commit()
+        claimed.result()
+        ids = ids[1:]
+    else:
+        assert get(first, 1) == ids[:1]
+    other = connect()
+    other.execute("set statement_timeout = '2min'")
+    assert get(other, 1) == ids[1:2]
+    assert get(other, 1) == ids[2:3]
+
+
+def test_the_transaction_that_holds_the_claim_lock_is_known(
     db: Session, first: Session, second: Session
 ) -> None:
-    def name() -> str:
-        statement = "select penstock_data.claim_name(id) from penstock_data.queues"
-        return str(value(db, statement))
+    def holder() -> object:
+        statement = "select penstock_data.claim_lock_xid(id)::text from penstock_data.queues"
+        return value(db, statement)
 
     create(db)
     ids = publish_many(db, 10)
     assert get(first, 1) == ids[:1]
-    before = name()
+    mine = value(first, "select pg_current_xact_id()::text")
+    assert holder() == mine
     assert get(second, 1) == ids[1:2]
-    assert name() == before
+    assert holder() == mine
     second.commit()
-    assert name() == before
+    assert holder() == mine
     first.rollback()
-    assert name().endswith("ended")
+    assert holder() is None
     assert get(first, 1) == ids[:1]
-    assert name() != before
+    assert holder() == value(first, "select pg_current_xact_id()::text") != mine
 
 
 CAREFUL = """

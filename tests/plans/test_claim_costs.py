@@ -250,7 +250,7 @@ def test_the_presence_of_claims_ahead_is_not_renewed_often(db: Session) -> None:
         perform penstock_data.renew_presence(id) from penstock_data.queues where name = 'q';
         """,
     )
-    assert 1 <= updates() - before <= 2 + (time.monotonic() - begun) / 5
+    assert 1 <= updates() - before <= 2 + (time.monotonic() - begun)
 
 
 def test_the_number_of_queues_costs_neither_claims_nor_publishers(db: Session) -> None:
