@@ -18,7 +18,7 @@ FUNCTIONS = """
 NO_TURNS = ("for no key update of l skip locked", "")
 
 #: Claims take from a slice that another transaction takes from.
-NO_SLICE_LOCK = ("for update of c skip locked", "")
+NO_SLICE_LOCK = ("limit 1 for update skip locked) c", "limit 1) c")
 
 #: A claim that is about to be split or extended is not locked first.
 NO_LOCK = (
