@@ -18,7 +18,7 @@ GENERATORS := tools/grants.py tools/spark_reference.py tools/pipeline_reference.
 CHECKED    := $(wildcard src bench prove tests tools examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types imports generated docs pytest prove long-tests bench format clean
+.PHONY: help venv demo test lint words types imports generated docs pytest prove long-tests bench format clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,11 +46,14 @@ $(BENCH): $(READY)
 demo: $(READY)  ## an order stream on an embedded PostgreSQL, its archive and its report, in a minute
 	@$(BIN)/penstock demo
 
-test: lint types imports generated docs pytest  ## everything that must hold before a change is merged
+test: lint words types imports generated docs pytest  ## everything that must hold before a change is merged
 
 lint: $(READY)  ## ruff: rules and formatting
 	@echo "ruff";  $(BIN)/ruff check --quiet $(CHECKED)
 	@$(BIN)/ruff format --quiet --check $(CHECKED) || { echo "run: make format" >&2; exit 1; }
+
+words: $(READY)
+	@echo "plain words";  $(BIN)/python tools/plain_words.py
 
 types: $(READY)  ## mypy, strict, on src
 	@echo "mypy";  $(BIN)/mypy --no-error-summary

@@ -3,7 +3,7 @@
 A test suite is worth what it catches.  Each mutation is a small textual change, of the engine's SQL
 or of the task stores, that breaks one promise; all stand in `tools/planted`.  The copy is installed
 by the tests' own fixtures, on one server; the tests that should notice run first, then all others
-that look there.  A mutation that nobody notices has SURVIVED: write the test that was missing.
+that look there.  A mutation that no test notices has SURVIVED: write the test that was missing.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def judge(mutation: Mutation, server: str) -> Verdict:
 
 
 def fails_anyway(test: str, server: str) -> bool:
-    """Whether a test that nobody expected to fail has nothing to do with the mutation."""
+    """Whether a test that was not expected to fail has nothing to do with the mutation."""
     with planted(None) as copy:
         return run(copy, [test], server) != (None, "")
 

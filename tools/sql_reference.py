@@ -348,7 +348,7 @@ def _errors() -> str:
 def _matrix() -> str:
     short = [role.removeprefix("penstock_") for role in ROLES]
     head = (
-        "## Roles\n\nNothing is open to `public`, and nobody is granted a table. "
+        "## Roles\n\nNothing is open to `public`, and no role is granted a table. "
         "`penstock_publisher` and `penstock_consumer` are siblings: neither does the other's part. "
         "See [roles and grants](../operate/roles.md).\n\n"
         f"| function or view | {' | '.join(short)} |\n|---|{':-:|' * len(short)}"

@@ -3,9 +3,10 @@
     python tools/sqs_compatibility.py            write the page
     python tools/sqs_compatibility.py --check    say whether it is current (exit code 1: it is not)
 
-What there is comes from botocore's model (src/penstock/sqs/model.py); what is supported is shown by
-naming a test that uses it.  A thing without a test must have its reason below, or the tool fails:
-so nothing that Amazon adds goes unnoticed, and nothing is claimed that is not tested.
+What there is comes from botocore's model (src/penstock/sqs/protocol/sqs_model.py); what is
+supported is shown by naming a test that uses it.  A thing without a test must have its reason
+below, or the tool fails: so nothing that Amazon adds goes unnoticed, and nothing is claimed that is
+not tested.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from penstock.sqs.model import ACTIONS, FAULTS, SHAPES  # noqa: E402
-from penstock.sqs.shapes import ListOf, Structure, Text  # noqa: E402
+from penstock.sqs.protocol.sqs_model import ACTIONS, FAULTS, SHAPES  # noqa: E402
+from penstock.sqs.protocol.wire_shapes import ListOf, Structure, Text  # noqa: E402
 from tools.current import keep  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "sqs-compatibility.md"

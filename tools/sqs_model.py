@@ -1,10 +1,11 @@
-"""Write src/penstock/sqs/model.py, the table of SQS's actions and shapes, from botocore's model.
+"""Write src/penstock/sqs/protocol/sqs_model.py, the table of SQS's actions and shapes.
 
     python tools/sqs_model.py            write the table
     python tools/sqs_model.py --check    say whether it is current (exit code 1: it is not)
 
-Botocore's model describes the JSON protocol.  The names of the older query protocol follow a few
-rules, which stand below.  Nothing imports botocore when the server runs.
+The table is made from botocore's model, which describes the JSON protocol.  The names of the older
+query protocol follow a few rules, which stand below.  Nothing imports botocore when the server
+runs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from tools.current import keep  # noqa: E402
 
-TABLE = ROOT / "src" / "penstock" / "sqs" / "model.py"
+TABLE = ROOT / "src" / "penstock" / "sqs" / "protocol" / "sqs_model.py"
 MODEL = Path(botocore.__file__).parent / "data" / "sqs" / "2012-11-05" / "service-2.json.gz"
 
 _HEAD = '''"""Every action and shape of SQS, as botocore's model of 2012-11-05 has them.
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.sqs.shapes import (
+from penstock.sqs.protocol.wire_shapes import (
     Action,
     Blob,
     ListOf,

@@ -19,8 +19,8 @@ from bench.server import Server, running, usual
 from bench.sqs.peers import Started, await_port
 from bench.sqs.wire import Credentials, Json
 from penstock import schema
-from penstock.sqs import key_file
-from penstock.sqs.keys import AccessKey
+from penstock.sqs.auth import key_storage
+from penstock.sqs.auth.access_keys import AccessKey
 from penstock.testing.server import end, free_port
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def penstock(processes: int = 1) -> Iterator[Started]:
         dsn = server.dsn("postgres")
         path = Path(folder) / "keys.toml"
         path.touch(mode=0o600)
-        path.write_text(key_file.entry(KEY, None), encoding="utf-8")
+        path.write_text(key_storage.file_entry(KEY, None), encoding="utf-8")
         port = free_port()
         command = [sys.executable, "-m", "penstock.cli", "sqs", "--dsn", dsn, "--port", str(port)]
         process = subprocess.Popen(

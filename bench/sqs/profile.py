@@ -1,7 +1,7 @@
 """Where the time of a request goes: `python -m bench.sqs.profile`.
 
-Each part of the door is run by itself, as it is, many times over: reading HTTP, checking the
-signature, reading and checking the JSON, gathering, and the statement in the database with the CPU
+Each part of the server is run by itself, as it is, many times over: reading HTTP, checking the
+signature, reading and checking the JSON, batching, and the statement in the database with the CPU
 that its backend spends.
 """
 
@@ -24,23 +24,21 @@ from bench.sqs.ours import KEY, database
 from bench.sqs.phases import BODY
 from bench.sqs.wire import Credentials, Signer
 from penstock.settings import Settings
-from penstock.sqs import router
-from penstock.sqs.answers import success
-from penstock.sqs.assembly import Door
-from penstock.sqs.connection import connections
-from penstock.sqs.context import context_of
-from penstock.sqs.gather import Ask, Gatherer
-from penstock.sqs.identity import Gatekeeper
-from penstock.sqs.options import Options
-from penstock.sqs.pipe import Pipe
-from penstock.sqs.request import Request, fold
-from penstock.sqs.router import Protocol
+from penstock.sqs.auth.authentication import Authenticator
+from penstock.sqs.backend.call_batcher import CallBatcher, Invocation
+from penstock.sqs.backend.database_pipe import Pipe
+from penstock.sqs.http.application import Application
+from penstock.sqs.http.gateway import context_of, success
+from penstock.sqs.http.http_connection import connections
+from penstock.sqs.protocol import sqs_request
+from penstock.sqs.protocol.sqs_request import Protocol, Request, fold
+from penstock.sqs.server_options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from penstock.sqs.answers import Response
-    from penstock.sqs.gather import Job
+    from penstock.sqs.backend.call_batcher import BatchedCall
+    from penstock.sqs.http.gateway import Response
 
 URL = "http://127.0.0.1:9324"
 QUEUE = f"{URL}/000000000000/bench"
@@ -99,7 +97,7 @@ def requests(batch: int) -> dict[str, dict[str, Any]]:
     return {"SendMessageBatch": {"QueueUrl": QUEUE, "Entries": entries}}
 
 
-async def of_the_door(door: Door, batch: int, rounds: int) -> list[Part]:
+async def of_the_server(application: Application, batch: int, rounds: int) -> list[Part]:
     """The parts that need no database."""
     [(action, wanted)] = requests(batch).items()
     body = json.dumps(wanted, separators=(",", ":")).encode()
@@ -111,9 +109,9 @@ async def of_the_door(door: Door, batch: int, rounds: int) -> list[Part]:
         seen[:] = given
         return answer
 
-    door.gateway.handle = canned  # type: ignore[method-assign, assignment]
+    application.gateway.handle = canned  # type: ignore[method-assign, assignment]
     state = _State()
-    made: Any = connections(door)(None, state, {})  # type: ignore[call-arg]
+    made: Any = connections(application)(None, state, {})  # type: ignore[call-arg]
     made.connection_made(_Wire())
 
     async def http() -> None:
@@ -124,29 +122,31 @@ async def of_the_door(door: Door, batch: int, rounds: int) -> list[Part]:
     parts = [await measured("HTTP", rounds, http)]
     method, target, headers, content = seen
     request = Request(method, target, "", fold(headers), content)
-    gatekeeper = Gatekeeper(door.keyring, door.options)
-    identity = gatekeeper.identify(request, "sqs")
+    authenticator = Authenticator(application.keyring, application.options)
+    identity = authenticator.identify(request, "sqs")
 
     async def signature() -> None:
-        gatekeeper.identify(Request(method, target, "", fold(headers), content), "sqs")
+        authenticator.identify(Request(method, target, "", fold(headers), content), "sqs")
 
     async def reading() -> None:
-        call = router.read(request, action, Protocol.JSON, identity)
-        Ask(router.text_of(call), context_of(request, identity, Protocol.JSON, door.options))
+        account, region = identity.key.account, identity.region
+        call = sqs_request.read(request, action, Protocol.JSON, account, region)
+        context = context_of(request, identity, Protocol.JSON, application.options)
+        Invocation(sqs_request.text_of(call), context)
 
-    def answered(jobs: Sequence[Job], done: Callable[[], None]) -> None:
-        for job in jobs:
-            job.answer.set_result(b"")
+    def answered(calls: Sequence[BatchedCall], done: Callable[[], None]) -> None:
+        for call in calls:
+            call.answer.set_result(b"")
         done()
 
-    gatherer = Gatherer(answered, most=64, width=3, mixed=True)
+    batcher = CallBatcher(answered, most=64, width=3, mixed=True)
 
-    async def gathering() -> None:
-        await gatherer.ask(action, "q", Ask(body, b""))
+    async def batching() -> None:
+        await batcher.submit(action, "q", Invocation(body, b""))
 
     parts.append(await measured("signature", rounds, signature))
     parts.append(await measured("JSON, model, context", rounds, reading))
-    parts.append(await measured("gathering, alone", rounds, gathering))
+    parts.append(await measured("batching, alone", rounds, batching))
     made.connection_lost(None)
     return parts
 
@@ -221,18 +221,18 @@ def deletion(answers: Sequence[Any], batch: int) -> tuple[str, list[dict[str, An
 
 
 async def profile(dsn: str, rounds: int) -> tuple[list[Part], list[Part]]:
-    """The parts of the door, and the statements of the database."""
-    door = Door(Settings(dsn=dsn), Options(key_table=False))
-    door.keyring.replace([KEY])
+    """The parts of the server, and the statements of the database."""
+    application = Application(Settings(dsn=dsn), Options(key_table=False))
+    application.keyring.replace([KEY])
     own = [
         Part(f"{part.name}, {'single' if batch == 1 else 'ten'}", part.microseconds)
         for batch in (1, 10)
-        for part in await of_the_door(door, batch, rounds)
+        for part in await of_the_server(application, batch, rounds)
     ]
-    await door.client.open()
+    await application.client.open()
     try:
-        await door.client.create_queue("bench")
-        pipe = await Pipe.open(door.client.database, durable=True)
+        await application.client.create_queue("bench")
+        pipe = await Pipe.open(application.client.database, durable=True)
         backend = psutil.Process(pipe.backend_pid)
         context = json.dumps({"account": KEY.account, "region": "us-east-1", "queue_url": ""})
         statements = Statements(pipe, backend, context.encode())
@@ -241,7 +241,7 @@ async def profile(dsn: str, rounds: int) -> tuple[list[Part], list[Part]]:
             theirs += await of_the_database(statements, together, batch, max(50, rounds // 10))
         await pipe.close()
     finally:
-        await door.client.close()
+        await application.client.close()
     return own, theirs
 
 
@@ -263,7 +263,7 @@ def main() -> int:
     with database() as server:
         own, theirs = uvloop.run(profile(server.dsn("postgres"), arguments.rounds))
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    console.print(_table("the door, per request", own))
+    console.print(_table("the server, per request", own))
     console.print(_table("the database, per statement (requests x messages)", theirs))
     return 0
 

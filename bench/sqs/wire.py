@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock.sqs.signing_keys import derive
+from penstock.sqs.auth.signature import signing_key
 
 _REGION = "us-east-1"
 _SIGNED = "content-type;host;x-amz-date;x-amz-target"
@@ -68,7 +68,7 @@ class Signer:
             return "0" * 64
         if self._day != now[:8]:
             self._day = now[:8]
-            self._key = derive(self._credentials.secret, self._day, _REGION, "sqs")
+            self._key = signing_key(self._credentials.secret, self._day, _REGION, "sqs")
         canonical = (
             f"POST\n/\n\ncontent-type:{_JSON}\nhost:{self._host}\nx-amz-date:{now}\n"
             f"x-amz-target:{target}\n\n{_SIGNED}\n{hashlib.sha256(body).hexdigest()}"

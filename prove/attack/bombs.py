@@ -18,7 +18,7 @@ from tests.sqs.raw import Raw, unsigned
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 MIB = 1024 * 1024
 # A few large requests at once: what one may hold is bounded, how many come is not ours to say.

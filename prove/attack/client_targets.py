@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from pydantic import BaseModel
 
-from penstock.client import cloudevents, payloads
+from penstock import payloads
+from penstock.client import cloudevents
 from penstock.errors import PayloadInvalid
 from penstock.tasks.errors import InvalidTask
 from penstock.tasks.payloads import encoded

@@ -25,7 +25,7 @@ from prove.attack.wire import form_of, form_request, json_request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 Names = set[str]
 _OF_TABLES = set(string.ascii_letters + string.digits + "_.")

@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from penstock.sqs.model import ACTIONS
+from penstock.sqs.protocol.sqs_model import ACTIONS
 from prove.attack import mutations
 from prove.attack.sqs_samples import FORMS, REQUESTS
 from prove.attack.wire import Line, Reply, as_bytes, form_of, form_request, json_request
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 LINES = 16
 QUEUES = ("q", "dead", "q.fifo")

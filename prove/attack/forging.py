@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 LINES = 24
 # What a request hears that nobody was found to have signed, or that is no request at all.

@@ -12,7 +12,7 @@ from penstock.cli import publish, values
 from penstock.cli.secrets import without_secrets
 from penstock.cli.transfer import reading
 from penstock.cli.transfer.formats import Format
-from penstock.client import staging
+from penstock.client import outgoing
 from penstock.errors import InvalidSetting, PayloadInvalid
 from penstock.settings import Settings
 from penstock.spark.errors import InvalidOption
@@ -67,7 +67,7 @@ def _imported(format_: Format, *, raw: bool) -> Callable[[bytes], object]:
     def parse(data: bytes) -> object:
         _FILE.write_bytes(data)
         try:
-            return staging.lines(reading.messages(_FILE, format_, raw=raw, name="file"))
+            return outgoing.lines(reading.messages(_FILE, format_, raw=raw, name="file"))
         finally:
             _FILE.unlink()
 
@@ -76,7 +76,7 @@ def _imported(format_: Format, *, raw: bool) -> Callable[[bytes], object]:
 
 def _published(data: bytes) -> object:
     lines = data.decode("utf-8", "replace").splitlines(keepends=True)
-    return staging.lines(payload for payload, _ in publish._payloads(lines, "file"))  # noqa: SLF001
+    return outgoing.lines(payload for payload, _ in publish._payloads(lines, "file"))  # noqa: SLF001
 
 
 _KINDS = (

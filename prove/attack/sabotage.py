@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 @contextmanager
 def unguarded_json() -> Iterator[None]:
     """What msgspec raises is not turned into a refusal."""
-    from penstock.sqs.wire import json  # noqa: PLC0415
+    from penstock.sqs.protocol import json_protocol  # noqa: PLC0415
 
     def read(action: str, body: bytes) -> Any:
-        return json._decoder(action).decode(body or b"{}")  # noqa: SLF001
+        return json_protocol._decoder(action).decode(body or b"{}")  # noqa: SLF001
 
-    with patch.object(json, "read", read):
+    with patch.object(json_protocol, "read", read):
         yield
 
 
 @contextmanager
 def unchecked_signatures() -> Iterator[None]:
     """The comparison of signatures is always content."""
-    from penstock.sqs import signature  # noqa: PLC0415
+    from penstock.sqs.auth import signature  # noqa: PLC0415
 
     careless = SimpleNamespace(digest=hmac.digest, compare_digest=lambda *_: True)
     with patch.object(signature, "hmac", careless):
@@ -38,16 +38,16 @@ def unchecked_signatures() -> Iterator[None]:
 @contextmanager
 def strangers_allowed() -> Iterator[None]:
     """Whose queue it is does not matter."""
-    from penstock.sqs import access  # noqa: PLC0415
+    from penstock.sqs.auth import authorization  # noqa: PLC0415
 
-    with patch.object(access, "check_queue", lambda *_: None):
+    with patch.object(authorization, "check_queue", lambda *_: None):
         yield
 
 
 @contextmanager
 def no_limits() -> Iterator[None]:
     """Bodies of any size, clients of any slowness."""
-    from penstock.sqs.options import Options  # noqa: PLC0415
+    from penstock.sqs.server_options import Options  # noqa: PLC0415
 
     made = Options.__init__
 
@@ -67,7 +67,7 @@ def connection_a_poll() -> Iterator[None]:
     """Each long poll waits on a database connection of its own."""
     import psycopg  # noqa: PLC0415
 
-    from penstock.sqs.polls import Polls  # noqa: PLC0415
+    from penstock.sqs.backend.long_polls import Polls  # noqa: PLC0415
 
     waited = Polls.wait
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from penstock import schema
-from penstock.sqs import key_file
+from penstock.sqs.auth import key_storage
 from penstock.testing import server as servers
 from prove.attack.sabotage import SABOTAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "attacked"
@@ -62,7 +62,7 @@ def sqs(
     """Serve SQS on this database until the end of the block."""
     path = folder / "keys.toml"
     path.touch(mode=0o600)
-    path.write_text("\n".join(key_file.entry(key, None) for key in keys), encoding="utf-8")
+    path.write_text("\n".join(key_storage.file_entry(key, None) for key in keys), encoding="utf-8")
     command = [sys.executable, "-m", "prove.attack.served", sabotage, "sqs", "--port", "0"]
     command += ["--json", "--dsn", dsn, "--keys", str(path), *words]
     log = folder / "sqs.txt"

@@ -7,29 +7,27 @@ import os
 from typing import Any
 
 from penstock.errors import InvalidSetting
-from penstock.sqs import key_file, names, policy, router, signature_claim
-from penstock.sqs.errors import Fault
-from penstock.sqs.identity import Identity
-from penstock.sqs.keys import AccessKey
-from penstock.sqs.model import ACTIONS
-from penstock.sqs.request import Request, fold
-from penstock.sqs.sealing import Seal
-from penstock.sqs.signature import Verifier
-from penstock.sqs.wire import json as wire_json
-from penstock.sqs.wire import query_form
+from penstock.sqs.auth import key_storage, queue_policy, signature
+from penstock.sqs.auth.access_keys import AccessKey
+from penstock.sqs.auth.key_storage import Seal
+from penstock.sqs.auth.signature import Verifier
+from penstock.sqs.protocol import json_protocol, query_protocol, queue_names, sqs_request
+from penstock.sqs.protocol.faults import Fault
+from penstock.sqs.protocol.sqs_model import ACTIONS
+from penstock.sqs.protocol.sqs_request import Request, fold
 from prove.attack.sqs_samples import FORMS, KEY_FILES, POLICIES, REQUESTS, URLS
 from prove.attack.targets import Target, in_memory, text_of
 
 KEY = AccessKey("AKIAFUZZ", "fuzzed-secret")
 # The moment at which the samples were signed.
 NOW = 1_767_225_600.0
-_IDENTITY = Identity(KEY, "us-east-1")
+_REGION = "us-east-1"
 _ACTIONS = tuple(sorted(ACTIONS))
 _VERIFIER = Verifier({KEY.access_key: KEY.secret}.get, now=lambda: NOW)
 _SEAL = Seal(b"k" * 32)
 _SCOPE = f"{KEY.access_key}/20260101/us-east-1/sqs/aws4_request"
-_QUESTION = policy.Question(
-    policy.Caller("111111111111", "arn:aws:iam::111111111111:user/eve"),
+_QUESTION = queue_policy.Question(
+    queue_policy.Caller("111111111111", "arn:aws:iam::111111111111:user/eve"),
     "SendMessage",
     "arn:aws:sqs:us-east-1:000000000000:orders",
     {"aws:sourceip": "10.1.2.3", "aws:currenttime": "2026-01-01T00:00:00+00:00", "aws:x": "7"},
@@ -39,23 +37,23 @@ _QUESTION = policy.Question(
 def _json_request(data: bytes) -> object:
     """The first byte chooses the action, the rest is the body."""
     action = _ACTIONS[data[0] % len(_ACTIONS)] if data else _ACTIONS[0]
-    return _called(action, wire_json.read(action, data[1:]))
+    return _called(action, json_protocol.read(action, data[1:]))
 
 
 def _form_request(data: bytes) -> object:
     request = Request("POST", "/", "", {}, data)
-    request = router.with_parameters(request, router.Protocol.QUERY)
-    action = router.action_of(request)
-    if action == router.STS_ACTION:
+    request = sqs_request.with_parameters(request, sqs_request.Protocol.QUERY)
+    action = sqs_request.action_of(request)
+    if action == sqs_request.STS_ACTION:
         return action
-    return _called(action, query_form.read(action, request.parameters))
+    return _called(action, query_protocol.read(action, request.parameters))
 
 
 def _called(action: str, struct: Any) -> object:
-    queue = router._queue(struct, _IDENTITY)  # noqa: SLF001 - as router.read does
+    queue = sqs_request.queue_of(struct, KEY.account, _REGION)
     if queue is not None:
         _ = queue.is_valid, queue.engine_name, queue.arn
-    return router.text_of(router.Call(action, struct, queue))
+    return sqs_request.text_of(sqs_request.Call(action, struct, queue))
 
 
 def _whole_request(data: bytes) -> object:
@@ -67,13 +65,13 @@ def _whole_request(data: bytes) -> object:
     path, _, query = target.partition("?")
     headers = fold((name.lower(), value) for name, _, value in (x.partition(b":") for x in lines))
     request = Request(method, path, query, headers, body)
-    protocol = router.protocol_of(request)
-    request = router.with_parameters(request, protocol)
-    action = router.action_of(request)
-    claim = signature_claim.read(request)
+    protocol = sqs_request.protocol_of(request)
+    request = sqs_request.with_parameters(request, protocol)
+    action = sqs_request.action_of(request)
+    claim = signature.claim_of(request)
     if claim is not None:
         _VERIFIER.check(request, claim, "sqs")
-    return router.text_of(router.read(request, action, protocol, _IDENTITY))
+    return sqs_request.text_of(sqs_request.read(request, action, protocol, KEY.account, _REGION))
 
 
 def _authorization(data: bytes) -> object:
@@ -84,12 +82,12 @@ def _authorization(data: bytes) -> object:
 
 def _presigned(data: bytes) -> object:
     query = data.decode("latin-1")
-    given = query_form.parameters(query)
+    given = query_protocol.parameters(query)
     return _checked(Request("GET", "/", query, {"host": "h"}, b"", parameters=given))
 
 
 def _checked(request: Request) -> object:
-    claim = signature_claim.read(request)
+    claim = signature.claim_of(request)
     if claim is not None:
         _VERIFIER.check(request, claim, "sqs")
     return claim
@@ -97,15 +95,15 @@ def _checked(request: Request) -> object:
 
 def _address(data: bytes) -> object:
     text = text_of(data)
-    found = names.locate(text)
-    arn = names.locate_arn(text)
-    queue = names.QueueId(found.account or "0" * 12, found.region or "us-east-1", found.name)
+    found = queue_names.locate(text)
+    arn = queue_names.locate_arn(text)
+    queue = queue_names.QueueId(found.account or "0" * 12, found.region or "us-east-1", found.name)
     return arn, queue.is_valid, queue.engine_name
 
 
 def _policy(data: bytes) -> object:
     # As the database keeps it: text, and nothing but.
-    return policy.decide(policy.parse(data.decode("utf-8", "replace")), _QUESTION)
+    return queue_policy.decide(queue_policy.parse(data.decode("utf-8", "replace")), _QUESTION)
 
 
 _KEYS = in_memory() / f"penstock-fuzz-keys-{os.getpid()}.toml"
@@ -116,7 +114,7 @@ def _key_file(data: bytes) -> object:
         _KEYS.touch(mode=0o600)
     _KEYS.write_bytes(data)
     try:
-        return key_file.load(_KEYS, _SEAL)
+        return key_storage.load_file(_KEYS, _SEAL)
     finally:
         _KEYS.unlink()
 

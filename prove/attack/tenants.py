@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from penstock.sqs.keys import AccessKey, Role
+from penstock.sqs.auth.access_keys import AccessKey, Role
 from prove.attack.sqs_samples import REQUESTS
 from prove.attack.wire import Line, Reply, as_bytes, form_of, form_request, json_request
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.sqs import signature_claim
-from penstock.sqs.errors import Fault
-from penstock.sqs.request import Request, fold
-from penstock.sqs.signature import Verifier
-from penstock.sqs.wire.query_form import parameters
+from penstock.sqs.auth import signature
+from penstock.sqs.auth.signature import Verifier
+from penstock.sqs.protocol.faults import Fault
+from penstock.sqs.protocol.query_protocol import parameters
+from penstock.sqs.protocol.sqs_request import Request, fold
 from tests.sqs.raw import Raw, presigned, sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 ACCESS_KEY = "AKIDEXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
@@ -136,7 +136,7 @@ def judge_hand_cases(key: AccessKey) -> tuple[int, list[str]]:
 
 
 def _is_true(verifier: Verifier, request: Request, service: str) -> bool:
-    claim = signature_claim.read(request)
+    claim = signature.claim_of(request)
     assert claim is not None
     try:
         verifier.check(request, claim, service)

@@ -14,7 +14,7 @@ from tests.sqs.raw import JSON, Raw, presigned, sign
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 FORM = "application/x-www-form-urlencoded"
 # Longer than any request may take here: every database call of the server ends before.

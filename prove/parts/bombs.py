@@ -86,9 +86,9 @@ PART = Part(
     promise="What is small to send and large to serve is refused; memory stays bounded, and others "
     "are served meanwhile.",
     how="Packed, deep, wide, endless and slow requests, long heads and addresses, patterns of "
-    "stars, answers that nobody reads, against `penstock sqs`, while an honest client goes on. The "
-    "bound of 512 MiB was set after the first runs, which took up to 407: it says that memory is "
-    "bounded, not that it is little.",
+    "stars, answers that no client reads, against `penstock sqs`, while an honest client goes on. "
+    "The bound of 512 MiB was set after the first runs, which took up to 407: it says that memory "
+    "is bounded, not that it is little.",
     sabotage="bodies of any size, clients of any slowness",
     breaks=frozenset({"memory", "slow clients kept"}),
     play=play,

@@ -132,7 +132,7 @@ PART = Part(
     promise="Whatever happens to connections, nothing acknowledged is lost, and under a dedupe key "
     "nothing is stored twice.",
     how="Every session is terminated 5 times a second for 3 minutes; the server has no place left "
-    "for anybody; then a proxy delays, drips, cuts at the answer, before and in the middle of "
+    "for a session; then a proxy delays, drips, cuts at the answer, before and in the middle of "
     "COMMIT, swallows one direction, and leaves connections half-open.",
     sabotage="publishers repeat what they are unsure of without a dedupe key",
     breaks=frozenset({"stored twice"}),

@@ -175,7 +175,7 @@ def _drop_slot(db: psycopg.Connection[tuple[object, ...]]) -> None:
 
 PART = Part(
     name="held-horizon",
-    promise="A snapshot that somebody holds does not slow the queue down.",
+    promise="A snapshot that a session holds does not slow the queue down.",
     how="800 messages a second, in bursts, for 8 minutes and 4 consumers at the same time, while "
     "a REPEATABLE READ reader, an idle transaction that has written, and the slot of a dead "
     "standby hold the vacuum horizon, all at once.",

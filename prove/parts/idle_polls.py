@@ -151,7 +151,7 @@ PART = Part(
     promise="Clients that wait cost next to nothing: neither connections nor memory.",
     how="10,000 long polls wait over sockets of their own while 100 clients send, receive and "
     "delete (they begin when 99 of 100 polls are seen to wait); then each queue gets a message, "
-    "which must find somebody.",
+    "which must find a poll.",
     sabotage="each long poll holds a database connection",
     breaks=frozenset({"too many connections"}),
     play=play,

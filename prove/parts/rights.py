@@ -39,7 +39,7 @@ def play(take: Take) -> Outcome:
 
 PART = Part(
     name="rights",
-    promise="Each role may do what the roles' page says of it, and nothing else; whoever has no "
+    promise="Each role may do what the roles' page says of it, and nothing else; a user without a "
     "role may do nothing.",
     how="Every function of the engine is asked about for each role in the catalogue, and called "
     "by a login of the role; every table, view, sequence and schema with every privilege; every "

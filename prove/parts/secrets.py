@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from penstock.sqs.keys import AccessKey
+from penstock.sqs.auth.access_keys import AccessKey
 from prove.attack import served
 from prove.attack.leaks import Titles, search
 from prove.attack.secretive import NAMES, PLANTED

@@ -60,7 +60,7 @@ PART = Part(
     how="Seven of Amazon's published examples, written down by hand because no package ships them, "
     "and hand-made cases signed by botocore; then every action as JSON, as a form and as a "
     "presigned URL, with one bit changed anywhere between the first byte and the last. What HTTP "
-    "itself calls equal (the case of a header's name or of an escape, headers that nobody signed) "
+    "itself calls equal (the case of a header's name or of an escape, headers that are not signed) "
     "is not counted as another request.",
     sabotage="the comparison of signatures is always content",
     breaks=frozenset({"wrongly accepted"}),

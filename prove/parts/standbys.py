@@ -96,7 +96,7 @@ def _behind_pgbouncer(take: Take) -> dict[str, int]:
 PART = Part(
     name="pools-and-standbys",
     promise="Everything works through pgbouncer in transaction mode; what was acknowledged with a "
-    "synchronous standby survives the loss of the primary; without the standby nobody is told yes.",
+    "synchronous standby survives the loss of the primary; without it no publish succeeds.",
     how="The client's tests run through pgbouncer. Then 10 times under load the link to the "
     "synchronous standby goes silent, for less and for more than clients wait; the primary is "
     "killed, the standby promoted, and a new standby made.",

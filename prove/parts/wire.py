@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from penstock.sqs.model import ACTIONS
+from penstock.sqs.protocol.sqs_model import ACTIONS
 from prove.attack import served
 from prove.attack.flood import Flood
 from prove.model import Outcome, Part

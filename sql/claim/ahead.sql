@@ -592,7 +592,7 @@ begin
         v_size := 4 * v_size;
     end loop;
     if v_left < p_limit then
-        perform penstock_data.end_waiting(v_queue, p_token, v_now);
+        perform penstock_data.end_waiting(v_queue.topic_id, v_queue.id, p_token, v_now);
     elsif not p_rest and (
         -- Others hold what the queue has.  Some of it enters the schedule when a claim commits: all that is in a queue which is
         -- not direct, and what is flagged.

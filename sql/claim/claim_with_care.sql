@@ -209,7 +209,7 @@ begin
         perform penstock_data.tell_busy(queue_name);
     end if;
     if v_left < batch_size and v_care.awaited then
-        perform penstock_data.end_waiting(v_queue, consumer_token, v_now);
+        perform penstock_data.end_waiting(v_queue.topic_id, v_queue.id, consumer_token, v_now);
     end if;
 end
 $$;

@@ -34,7 +34,7 @@ begin
             if current_setting('penstock.beside', true) = queue_name and not v_waited then
                 v_beside := true;
                 -- The slice that this session used last.  claim_beside does the same for many messages and for all that is left here.
-                select q.id, q.topic_id, q.retention, clock_timestamp() + s.clock_shift as now,
+                select q.id, q.topic_id, q.retention, s.first_segment, s.last_segment, clock_timestamp() + s.clock_shift as now,
                     clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second' as deadline,
                     c.place, c.message_ids[1] as message_id, c.attempts[1] as attempt, c.lanes[1] as lane, c.histories
                 into v_slice
@@ -50,7 +50,8 @@ begin
                         m.correlation_id, m.tenant_id, (least(m.expires_at, m.published_at + v_slice.retention) <= v_slice.now) is not true
                     into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id, v_alive
                     from penstock_data.messages m
-                    where m.topic_id = v_slice.topic_id and m.id = v_slice.message_id
+                    where m.segment >= v_slice.first_segment and m.segment <= v_slice.last_segment
+                      and m.topic_id = v_slice.topic_id and m.id = v_slice.message_id
                     limit 1;
                     if v_alive then
                         update penstock_data.claims c
@@ -118,6 +119,9 @@ begin
                             v_queue.id, v_position.seq + 1, v_position.window_from, v_position.window_to, v_xid,
                             consume_message.message_id, v_position.flagged_from, v_position.now, v_position.full_scan_at,
                             least(v_position.attend_at, v_position.deadline));
+                        if v_position.awaited then
+                            perform penstock_data.end_waiting(v_queue.topic_id, v_queue.id, consumer_token, v_position.now);
+                        end if;
                         return next;
                         return;
                     end if;
@@ -149,8 +153,14 @@ begin
             return query select * from penstock_data.claim_ahead(queue_name, consumer_token, vt_seconds, 1);
             return;
         end if;
-        v_waited := true;
         perform set_config('penstock.beside', queue_name, false);
+        if v_turn = 'beside' then
+            return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, 1, true);
+            if found then
+                return;
+            end if;
+        end if;
+        v_waited := v_turn = 'locked';
     end loop;
     if v_share then
         return query select * from penstock_data.claim_and_share(queue_name, consumer_token, vt_seconds, 1, v_queue.last_id, v_waited);

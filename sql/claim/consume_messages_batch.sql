@@ -109,6 +109,9 @@ begin
                               and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
                               and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
                             order by m.xid, m.id limit v_read.count;
+                            if v_position.awaited then
+                                perform penstock_data.end_waiting(v_queue.topic_id, v_queue.id, consumer_token, v_position.now);
+                            end if;
                             return;
                         end if;
                     end if;
@@ -140,8 +143,14 @@ begin
             return query select * from penstock_data.claim_ahead(queue_name, consumer_token, vt_seconds, batch_size);
             return;
         end if;
-        v_waited := true;
         perform set_config('penstock.beside', queue_name, false);
+        if v_turn = 'beside' then
+            return query select * from penstock_data.claim_beside(queue_name, consumer_token, vt_seconds, batch_size, true);
+            if found then
+                return;
+            end if;
+        end if;
+        v_waited := v_turn = 'locked';
     end loop;
     if v_share then
         return query select * from penstock_data.claim_and_share(queue_name, consumer_token, vt_seconds, batch_size, v_queue.last_id, v_waited);

@@ -35,7 +35,8 @@ begin
 end
 $$;
 
--- A claim of this queue ends sooner than the claims know: have them look for it in time, and wake who sleeps longer.
+-- A claim of this queue now ends at p_at: lower attend_at, so that the next claims find it in time, and notify the consumers
+-- that wait.
 -- Locks: the queue's claim lock.
 create or replace function penstock_data.attend_by(p_queue_id bigint, p_at timestamptz) returns void
 language plpgsql as $$
@@ -52,8 +53,9 @@ begin
 end
 $$;
 
--- Claim a message again that came back to the queue, for the one who held it at this attempt.  Null attempt: whoever.
--- Returns false when it is not there any more.  Locks: the queue's claim lock, and the slice that holds the message.
+-- Claim a message again that came back to the queue, for the token that held it at this attempt.
+-- Returns false when the queue does not hold it at this attempt any more.
+-- Locks: the queue's claim lock, and the slice that holds the message.
 create or replace function penstock_data.reclaim(
     p_queue_id bigint, p_message_id bigint, p_attempt int, p_token text, p_seconds int
 ) returns boolean

@@ -7,6 +7,7 @@
 -- nearly empty needs no new window for each message.
 -- Its beginning moves on as well, to the transaction read last: the log is kept from there.
 -- alone: there are no slices, which hold older messages than the log.
+-- awaited: this consumer is registered as waiting; a claim that finds something ends that.
 -- current: the window holds all that can be claimed here; a batch that it does not fill uses it up.
 -- first_segment, last_segment: the segments that hold all messages of the window.  Read in the same snapshot as the end of the
 -- window: what a snapshot sees was written to segments that its settings name.
@@ -17,7 +18,7 @@ create or replace function penstock_data.fast_path(
 ) returns table (
     now timestamptz, deadline timestamptz, first_segment int, last_segment int,
     seq bigint, flagged_from pg_snapshot, full_scan_at timestamptz, attend_at timestamptz, current boolean,
-    window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean, alone boolean, seen pg_snapshot
+    window_from pg_snapshot, window_to pg_snapshot, last_xid xid8, last_id bigint, plain boolean, alone boolean, awaited boolean, seen pg_snapshot
 )
 language sql stable as $$
     select
@@ -34,16 +35,17 @@ language sql stable as $$
         and case when p.last_xid is null then g.gapless else p.last_xid >= pg_snapshot_xmax(p.window_from) end
         and not exists (
             select from penstock_data.flags f where f.topic_id = p_topic_id and f.xid >= pg_snapshot_xmin(p.flagged_from))
-        and not exists (
-            select from penstock_data.waiting w
-            where w.topic_id = p_topic_id and w.until > p_clock + s.clock_shift and w.queue_id = p_queue_id and coalesce(w.token = p_token, true))
         and (
             select true from penstock_data.scheduled d
             where d.queue_id = p_queue_id and d.xid >= pg_snapshot_xmax(p.flagged_from)
             order by d.xid limit 1) is null
         and case when pg_snapshot_xmin(p.flagged_from) = pg_snapshot_xmax(p.flagged_from) then true
             else not penstock_data.given_back_late(p_queue_id, p.flagged_from) end,
-        p.slices_from is null, pg_current_snapshot()
+        p.slices_from is null,
+        exists (
+            select from penstock_data.waiting w
+            where w.topic_id = p_topic_id and w.until > p_clock + s.clock_shift and w.queue_id = p_queue_id and coalesce(w.token = p_token, true)),
+        pg_current_snapshot()
     from penstock_data.positions p
     cross join lateral (select pg_snapshot_xmin(p.window_to) = pg_snapshot_xmax(p.window_to) as gapless) g
     cross join penstock_data.settings s

@@ -18,16 +18,19 @@ $$;
 
 -- A claim has found something, so its consumer needs no waking until it looks in vain again.  Registrations that another claim
 -- is ending are left to it.
-create or replace function penstock_data.end_waiting(p_queue penstock_data.queues, p_token text, p_now timestamptz) returns void
-language sql as $$
+create or replace function penstock_data.end_waiting(p_topic_id bigint, p_queue_id bigint, p_token text, p_now timestamptz)
+returns void
+language plpgsql as $$
+begin
     delete from penstock_data.waiting w where w.ctid = any (array(
         select o.ctid from penstock_data.waiting o
-        where o.topic_id = p_queue.topic_id and o.until > p_now and o.queue_id = p_queue.id and coalesce(o.token = p_token, true)
-        for update skip locked))
+        where o.topic_id = p_topic_id and o.until > p_now and o.queue_id = p_queue_id and coalesce(o.token = p_token, true)
+        for update skip locked));
+end
 $$;
 
--- Under REPEATABLE READ the position we see may be old.  Locking it and writing it again at the next seq tells: PostgreSQL
--- raises a serialization error when it was trimmed, or when somebody was there first.
+-- Under REPEATABLE READ the position we see may be old.  To find out, lock it and insert it again at the next seq:
+-- PostgreSQL raises a serialization error if it was trimmed, or if another transaction has inserted that seq before.
 create or replace function penstock_data.guard_position(p_position penstock_data.positions) returns penstock_data.positions
 language plpgsql as $$
 begin
@@ -159,7 +162,7 @@ end
 $$;
 
 -- After a claim has looked around: when the next one must.  A look below the floor is due after a second, later when it
--- took long (it walks over dead rows while somebody holds a snapshot) or when nothing happens in the queue.
+-- took long (it walks over dead rows while a transaction holds a snapshot) or when nothing happens in the queue.
 -- p_busy: the claim found something scheduled.  p_full: it has looked below the floor.
 create or replace function penstock_data.plan_attention(
     p_position penstock_data.positions, p_now timestamptz, p_started_at timestamptz, p_direct boolean, p_busy boolean, p_full boolean

@@ -5,12 +5,18 @@
 -- A slice is a row of claims with an empty token and the deadline -infinity.  Its messages are waiting, not claimed: they
 -- have had no attempt, and no token can ack them.
 
--- Lock the oldest slice of a queue that no other transaction has locked.  p_unused: and that no claim has used for a moment,
--- so that its session has gone or works slowly.  Returns its name; null when there is none.
+-- How long a slice belongs to the session that used it last.  Longer than consumers need for a message when many share a server:
+-- else they take from each other's slices.
+create or replace function penstock_data.slice_lease() returns interval
+language sql immutable as $$
+    select interval '100 milliseconds'
+$$;
+
+-- Lock the oldest slice of a queue that no other transaction has locked.  p_unused: and that belongs to no session, because none
+-- has used it for its lease.  Returns its name; null when there is none.
 create or replace function penstock_data.lock_slice(p_queue_name text, p_unused boolean) returns bigint
 language plpgsql as $$
 declare
-    c_moment constant interval := '20 milliseconds';
     v_from record;
     v_name bigint;
 begin
@@ -22,7 +28,7 @@ begin
     if v_from.slices_from is not null then
         select c.first_id into v_name from penstock_data.claims c
         where c.queue_id = v_from.id and c.token = '' and c.first_id >= v_from.slices_from
-          and (not p_unused or c.claimed_at <= v_from.now - c_moment)
+          and (not p_unused or c.claimed_at <= v_from.now - penstock_data.slice_lease())
         order by c.first_id limit 1
         for update skip locked;
     end if;
@@ -32,7 +38,7 @@ $$;
 
 -- Claim up to p_limit messages from the slices of a queue, if it has any.  Needs no claim lock: pause_queue() and others that
 -- stop claims end the slices, so none is found afterwards.
--- p_unused: besides the slice of this session, only those that no claim has used for a moment; it becomes the session's.
+-- p_unused: besides the slice of this session, only those that belong to no other; it becomes the session's.
 -- Locks: the slices that it takes from.  Slices that are locked are passed over.
 -- Several small statements: one with three parts costs a third more than the parts.
 create or replace function penstock_data.claim_beside(
@@ -47,7 +53,7 @@ declare
 begin
     while v_left > 0 loop
         -- First the slice that this session used last: mostly no other session uses it.
-        select q.id, q.topic_id, q.retention, q.consumers is null and not q.exclusive as open,
+        select q.id, q.topic_id, q.retention, q.consumers is null and not q.exclusive as open, s.first_segment, s.last_segment,
             clock_timestamp() + s.clock_shift as now, clock_timestamp() + s.clock_shift + p_seconds * interval '1 second' as deadline,
             c.place, c.message_ids[:v_left] as ids, c.attempts[:v_left] as attempts, c.lanes[:v_left] as lanes, c.histories,
             cardinality(c.message_ids) > v_left as lasts
@@ -83,7 +89,9 @@ begin
             m.correlation_id, m.tenant_id
         from unnest(v_slice.ids, v_slice.attempts) with ordinality as u(id, attempt, place)
         cross join lateral (
-            select * from penstock_data.messages m where m.topic_id = v_slice.topic_id and m.id = u.id limit 1) m
+            select * from penstock_data.messages m
+            where (m.segment = 0 or m.segment >= v_slice.first_segment and m.segment <= v_slice.last_segment)
+              and m.topic_id = v_slice.topic_id and m.id = u.id limit 1) m
         where (least(m.expires_at, m.published_at + v_slice.retention) <= v_slice.now) is not true
         order by u.place;
         get diagnostics v_count = row_count;
@@ -128,9 +136,9 @@ begin
 end
 $$;
 
--- Claim under the claim lock while others claim too: from a slice, else cut one and claim from that.  A slice lasts for four
--- claims, and for twice as many as the last one when that was cut a moment ago: consumers that work slowly shall not hold
--- messages ahead of priorities and retries for long.
+-- Claim under the claim lock while others claim too: from a slice, else cut slices and claim from the first.  One cut aims at
+-- what all consumers take in a tenth of a second: as many messages as the last cut lasted for, twice as many at most, and at
+-- first four claims.  So consumers that work slowly hold few messages ahead of priorities and retries.
 -- p_last_id as in bound_window.  p_waited: the claim had to wait for the lock.  If it did not, and no slice
 -- is left, the others have gone: then it claims without them.
 create or replace function penstock_data.claim_and_share(
@@ -140,15 +148,16 @@ language plpgsql as $$
 declare
     c_most   constant int := 512;       -- messages of a slice
     c_claims constant int := 64;        -- claims that it lasts for
-    c_moment constant interval := '100 milliseconds';
-    c_names  constant bigint := 4611686018427387904;    -- names of slices lie above it, ids of messages below
+    c_cut    constant int := 960;       -- messages of one cut: PostgreSQL compresses a larger row, which takes long
+    c_lasts  constant interval := '100 milliseconds';
     v_queue    penstock_data.queues;
     v_position penstock_data.positions;
     v_count    int;
     v_now      timestamptz;
-    v_size     int;
-    v_first    bigint;
+    v_size     int;                     -- messages of this cut
+    v_ids      record;                  -- the lowest and the highest id of it
     v_key      bigint;
+    v_cut      penstock_data.claims;
     v_name     bigint;
 begin
     return query select * from penstock_data.claim_beside(p_queue_name, p_token, p_seconds, p_limit, true);
@@ -166,18 +175,17 @@ begin
     end if;
     perform set_config('penstock.beside', p_queue_name, false);
     v_now := penstock_data.clock();
-    v_size := least(
-        case when v_position.sliced_at > v_now - c_moment then greatest(2 * v_position.slice_size, 4 * p_limit) else 4 * p_limit end,
-        c_claims * p_limit, c_most) / p_limit * p_limit;
-    select min(c.message_id) into v_first from penstock_data.claim_with_care(p_queue_name, '', null, v_size, p_last_id, true) c;
+    v_size := greatest(4 * p_limit, least(c_cut, coalesce(v_position.slice_size, 0)
+        * least(2, extract(epoch from c_lasts) / greatest(0.001, extract(epoch from v_now - v_position.sliced_at))))::int / p_limit * p_limit);
+    select min(c.message_id) as low, max(c.message_id) as high into v_ids
+    from penstock_data.claim_with_care(p_queue_name, '', null, v_size, p_last_id, true) c;
     -- Each row by its key: a join might read the dead rows of all earlier slices, which a held snapshot keeps.
     for v_key in
         select c.first_id from penstock_data.claims c
-        where c.queue_id = v_queue.id and c.token = '' and c.first_id >= v_first and c.first_id < c_names order by c.ctid
+        where c.queue_id = v_queue.id and c.token = '' and c.first_id >= v_ids.low and c.first_id <= v_ids.high order by c.ctid
     loop
-        update penstock_data.claims c set first_id = c_names + nextval('penstock_data.slice')
-        where c.queue_id = v_queue.id and c.token = '' and c.first_id = v_key
-        returning least(v_name, c.first_id) into v_name;
+        delete from penstock_data.claims c where c.queue_id = v_queue.id and c.token = '' and c.first_id = v_key returning c.* into v_cut;
+        v_name := least(v_name, penstock_data.add_slices(v_cut, least(c_claims * p_limit, c_most / p_limit * p_limit)));
     end loop;
     if v_name is not null then
         select * into v_position from penstock_data.position_of(v_queue.id);
@@ -202,6 +210,27 @@ begin
     if penstock_data.has_slices(v_queue.id) then
         perform penstock_data.tell_busy(p_queue_name);
     end if;
+end
+$$;
+
+-- Turn messages that were claimed without a token into slices of p_size.  They belong to no session yet.  Returns the name of the
+-- first.
+create or replace function penstock_data.add_slices(p_cut penstock_data.claims, p_size int) returns bigint
+language plpgsql as $$
+declare
+    c_names constant bigint := 4611686018427387904;     -- names of slices lie above it, ids of messages below
+    v_name  bigint;
+    v_first bigint;
+begin
+    for i in 1 .. cardinality(p_cut.message_ids) by p_size loop
+        v_name := c_names + nextval('penstock_data.slice');
+        v_first := coalesce(v_first, v_name);
+        insert into penstock_data.claims (queue_id, first_id, deadline, claimed_at, token, message_ids, attempts, lanes, histories)
+        values (
+            p_cut.queue_id, v_name, p_cut.deadline, p_cut.claimed_at - penstock_data.slice_lease(), '',
+            p_cut.message_ids[i:i + p_size - 1], p_cut.attempts[i:i + p_size - 1], p_cut.lanes[i:i + p_size - 1], p_cut.histories);
+    end loop;
+    return v_first;
 end
 $$;
 

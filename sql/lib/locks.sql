@@ -2,10 +2,10 @@
 -- It is a row lock on penstock_data.claim_locks, held until the transaction ends.  Claims take it FOR NO KEY UPDATE, so that
 -- others can claim ahead of the position meanwhile, FOR KEY SHARE (claim/ahead.sql).  The other calls take it alone, FOR UPDATE.
 
--- Take the claim lock, alone or as claims do.  p_wait false: do not wait.  Returns false when another transaction holds it, and when
--- there is no such queue.
--- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  The transaction that locks it adds the missing
--- row, so after a wait we look once more whether the row has come.
+-- Take the claim lock, alone or as claims do.  p_wait false: do not wait.  Returns false when another transaction holds it,
+-- and when there is no such queue.
+-- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  The transaction that locks it adds the
+-- missing row, so after a wait we look once more whether the row has come.
 create or replace function penstock_data.take_claim_lock(p_queue_name text, p_wait boolean, p_alone boolean default true)
 returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -41,8 +41,7 @@ end
 $$;
 
 -- Take the claim lock of a queue alone, however long that takes.  PostgreSQL lets more claims ahead in while this waits,
--- so a gate keeps new ones out.  It is not waited for: while another transaction holds
--- the gate, they are kept out as well.
+-- so a gate keeps new ones out.  It is not waited for: while another transaction holds the gate, they are kept out as well.
 create or replace function penstock_data.lock_queue(p_queue_name text) returns void
 language plpgsql as $$
 begin
@@ -76,7 +75,8 @@ end
 $$;
 
 -- Take the claim lock for a claim, and wait for p_wait at most.  False: another transaction held it longer.  p_alone: behind the
--- gate, which opens again if this was in vain.
+-- gate, which opens again if this was in vain.  Otherwise the lock is given back when there is a slice to take from: so those who
+-- wait for one cut follow each other at once, and not each after the commit of the one before.
 create or replace function penstock_data.await_queue_lock(p_queue_name text, p_wait interval, p_alone boolean) returns boolean
 language plpgsql as $$
 declare
@@ -89,6 +89,9 @@ begin
             perform penstock_data.close_gate(p_queue_name);
         end if;
         v_held := penstock_data.take_claim_lock(p_queue_name, true, p_alone);
+        if not p_alone and penstock_data.lock_slice(p_queue_name, true) is not null then
+            raise lock_not_available;
+        end if;
     exception when lock_not_available then
         v_held := false;
     end;
@@ -97,11 +100,16 @@ begin
 end
 $$;
 
--- The claim lock of a queue, for a claim that did not get it at once.  'locked'; 'ahead': claim ahead of the position; null:
--- claim nothing.  Mostly others hold the lock for a moment each, and this claim waits for its turn.  It goes ahead when one
--- transaction has held the lock for 0.2 seconds and is idle (looked at twice: it may be about to commit), or has held it until
--- the end of lock_wait.
--- A claim ahead costs far more than one that gets its turn.  So on a busy server, slow claims must not be taken for long ones.
+-- Wait for the claim lock of a queue, for a claim that did not get it at once.  Returns
+--     'locked'   the claim holds the lock
+--     'beside'   it does not hold the lock, but there is a slice, which is locked
+--     'ahead'    claim ahead of the position
+--     null       claim nothing
+-- Usually other claims hold the lock for a moment each, and this claim waits for its turn.  It goes ahead if one transaction
+-- has held the lock for 0.2 seconds and is idle (checked twice: it may be about to commit), or has held it until the end of
+-- lock_wait.
+-- A claim ahead costs far more than a claim that gets its turn.  So on a busy server, slow claims must not be taken for long
+-- ones.
 create or replace function penstock_data.await_claim_turn(p_queue_name text) returns text
 language plpgsql as $$
 declare
@@ -149,6 +157,8 @@ begin
         then
             perform set_config('penstock.ahead', '', false);
             return 'locked';
+        elsif penstock_data.lock_slice(p_queue_name, true) is not null then
+            return 'beside';
         end if;
         v_late := clock_timestamp() >= v_ends;
         v_holder := penstock_data.claim_lock_xid(v_id);
@@ -268,7 +278,8 @@ begin
 end
 $$;
 
--- The transaction whose claim holds the claim lock of a queue; null: it has ended.  The first part serves when no claim goes ahead.
+-- The transaction whose claim holds the claim lock of a queue; null: it has ended.  The first part serves when no claim goes
+-- ahead.
 create or replace function penstock_data.claim_lock_xid(p_queue_id bigint) returns xid8
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare

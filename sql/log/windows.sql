@@ -40,12 +40,14 @@ $$;
 
 -- The highest message id drawn so far.
 create or replace function penstock_data.last_message_id() returns bigint
-language sql volatile as $$
-    select case when s.is_called then s.last_value else 0 end from penstock_data.message_id s
+language plpgsql volatile as $$
+begin
+    return (select case when s.is_called then s.last_value else 0 end from penstock_data.message_id s);
+end
 $$;
 
--- A transaction id that nobody had before this call: the caller's own when it is given now, else that of a
--- subtransaction, which leaves nothing else behind.
+-- A transaction id that no transaction had before this call: the id of the caller's transaction if this call assigns it,
+-- else the id of a subtransaction, which is rolled back.
 create or replace function penstock_data.fresh_xid() returns xid8
 language plpgsql as $$
 declare
@@ -67,10 +69,10 @@ begin
 end
 $$;
 
--- Windows in the order of ids need an id below which nobody unseen will write: every message whose transaction is not
--- below the xmax of p_snapshot gets a higher id than p_id.  xmax alone does not promise it, because transactions newer
--- than the last finished one may be at work already.  So the snapshot is carried on to a transaction id that was given
--- after the id was read; those in between count as unfinished in it, and it sees what it saw.
+-- Windows in the order of ids need a lower bound for new ids: every message whose transaction is not below the xmax of
+-- p_snapshot gets a higher id than p_id.  The xmax alone does not guarantee this, because transactions newer than the last
+-- finished one may be running already.  So the xmax is raised to a transaction id that was assigned after the id was read.
+-- The transactions in between count as unfinished, so the snapshot sees the same as before.
 -- p_id: the last id, read before the caller had a transaction id; null when it had one.  p_floor: what held before.
 create or replace function penstock_data.bound_window(inout p_snapshot pg_snapshot, inout p_id bigint, p_floor bigint)
 language plpgsql as $$

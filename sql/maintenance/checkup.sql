@@ -38,7 +38,7 @@ language sql stable as $$
     select 'prepared transactions', count(*) = 0,
         case when count(*) = 0 then format('none older than %s', p_age)
              else format('%s, the oldest since %s: %s', count(*), min(h.since), string_agg(quote_literal(h.name), ', ')) end,
-        case when count(*) > 0 then 'nobody will finish them by themselves: commit prepared or rollback prepared' end
+        case when count(*) > 0 then 'they do not end by themselves: commit prepared or rollback prepared' end
     from penstock.horizon_holders(p_age) h where h.kind = 'prepared transaction'
 $$;
 
@@ -59,7 +59,7 @@ language sql stable as $$
     ) b
 $$;
 
--- A slot that nobody reads keeps WAL, and with an xmin dead rows as well, until the disk is full.
+-- A replication slot without a reader keeps WAL, and if it has an xmin also dead rows, until the disk is full.
 create or replace function penstock_data.check_slots() returns table (name text, ok boolean, detail text, advice text)
 language sql stable as $$
     select 'replication slots', count(*) filter (where not s.active) = 0,

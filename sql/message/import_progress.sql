@@ -39,7 +39,7 @@ begin
       and i.rows_done = coalesce(note_import.rows_before, 0)
     returning i.rows_done into v_found;
     if v_found is null then
-        perform penstock_data.fail('PS005', format('source %L was imported by somebody else meanwhile; ask penstock.import_progress() and go on from there', note_import.source));
+        perform penstock_data.fail('PS005', format('source %L was imported by another session meanwhile; ask penstock.import_progress() and go on from there', note_import.source));
     end if;
 end
 $$;

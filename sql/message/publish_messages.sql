@@ -19,7 +19,7 @@ declare
     v_now   timestamptz;
     v_count int := cardinality(payloads);
     v_row   record;
-    v_xid   xid8 := pg_current_xact_id();       -- before looking for sleepers: see publish_message
+    v_xid   xid8 := pg_current_xact_id();       -- assigned before the look for waiting consumers: see publish_message
 begin
     select * into v_topic from penstock_data.topic_named(topic_name);
     if v_topic.ready is not true then

@@ -34,14 +34,14 @@ begin
 end
 $$;
 
--- Wake whoever sleeps on a topic, and the channels that are always notified.
+-- Notify the consumers that wait for a topic, and the channels that are always notified.
 create or replace function penstock_data.wake_topic(p_topic_id bigint, p_always text[], p_message_id bigint) returns void
 language plpgsql as $$
+declare
+    v_now timestamptz := penstock_data.clock();
 begin
     perform penstock_data.notify(
-        p_always || array(
-            select distinct w.channel from penstock_data.waiting w
-            where w.topic_id = p_topic_id and w.until > penstock_data.clock()),
+        p_always || array(select distinct w.channel from penstock_data.waiting w where w.topic_id = p_topic_id and w.until > v_now),
         p_message_id);
 end
 $$;
@@ -55,8 +55,8 @@ begin
 end
 $$;
 
--- Wake whoever sleeps on a queue: a message came to it that is due at p_due.  Who looks again before that time anyway may
--- sleep on; the others must learn of it.
+-- Notify the consumers that wait for a queue: a message has arrived that is due at p_due.  A consumer whose wait ends by
+-- then is not notified, because it looks again anyway.
 create or replace function penstock_data.wake_queue(p_queue_id bigint, p_message_id bigint, p_due timestamptz default '-infinity')
 returns void
 language plpgsql as $$
@@ -76,8 +76,8 @@ begin
 end
 $$;
 
--- fifo: these lanes become free.  Wake whoever sleeps on the queue when messages stand behind in them.  Always true, so
--- that it can stand in a statement, where it costs nothing for messages without a lane.
+-- fifo: these lanes become free.  If one of them has a backlog, notify the consumers that wait for the queue.  Always
+-- true, so that a statement can use it as a condition, where it costs nothing for messages without a lane.
 create or replace function penstock_data.wake_lanes(p_queue_id bigint, p_lanes text[], p_message_id bigint) returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin

@@ -81,7 +81,7 @@ end
 $$;
 
 -- fifo: learn from the receipts which lanes are free.  Only a claim changes lanes, so an ack inside a long transaction
--- never blocks anybody, and no order of commits loses a lane: receipts are read in windows, like the log.
+-- never blocks another session.  No order of commits loses a lane: receipts are read in windows, like the log.
 create or replace function penstock_data.apply_receipts(
     p_position penstock_data.positions, p_snapshot pg_snapshot, p_now timestamptz
 ) returns penstock_data.positions

@@ -1,4 +1,5 @@
--- The id of a queue for those who only look: penstock_monitor counts every queue, whoever may consume from it.
+-- The id of a queue for a caller that only looks at it.  Members of penstock_monitor may look at every queue, also at one
+-- that is reserved for other roles.
 create or replace function penstock_data.watched_queue(p_name text) returns bigint
 language plpgsql stable as $$
 declare
@@ -144,7 +145,7 @@ language sql stable rows 1000 as $$
 $$;
 
 -- Every message of a queue with its status, as the view queue_messages shows it.  Security definer, because a view runs
--- its functions with the rights of whoever looks.
+-- its functions with the rights of the role that queries it.
 create or replace function penstock_data.queue_messages(p_queue_id bigint)
 returns table (
     message_id bigint, status text, vt timestamptz, consumer_token text, delivery_attempts int, created_at timestamptz,

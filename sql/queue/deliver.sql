@@ -1,5 +1,5 @@
--- Give messages to one queue alone, whoever else reads its topic: they are kept beside the log (in segment 0) and
--- scheduled.  Returns their ids, in order.  Locks: for a fifo queue its claim lock.
+-- Give messages to one queue alone, even if other queues or readers read its topic.  The messages are stored beside the
+-- log (in segment 0) and scheduled.  Returns their ids, in order.  Locks: for a fifo queue its claim lock.
 create or replace function penstock_data.deliver(
     p_queue_id bigint, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[], p_published_at timestamptz[]
 ) returns bigint[]

@@ -27,7 +27,7 @@ end
 $$;
 comment on function penstock.pause_queue(text) is 'Give out no more messages of a queue until resume_queue; returns since when.';
 
--- Give out messages again, and wake whoever waits for them.  False: the queue was not paused.
+-- Give out messages again, and notify the consumers that wait for them.  False: the queue was not paused.
 -- Errors: PS002 unknown queue.
 -- Roles: admin
 create or replace function penstock.resume_queue(queue_name text) returns boolean

@@ -163,7 +163,7 @@ language sql stable as $$
     select array(select distinct h.holder from penstock_data.segment_holders(p_segment, p_closed_at, p_now) as h(holder) order by 1 limit 20)
 $$;
 
--- Is this one of the messages that somebody looks for?  A null asks for nothing.
+-- Is this one of the messages that the caller looks for?  A null argument is not compared.
 create or replace function penstock_data.is_sought(p_message penstock_data.messages, p_key text, p_correlation_id text, p_headers jsonb)
 returns boolean
 language sql immutable as $$

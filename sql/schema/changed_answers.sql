@@ -17,7 +17,7 @@ begin
             ('penstock.inspect_message(text, bigint, int)', 'blocked_by'),
             ('penstock_data.count_queue(bigint)', 'waiting'),
             ('penstock_data.unread_some(bigint, bigint, int)', 'place'),
-            ('penstock_data.fast_path(bigint, bigint, text, timestamptz, int)', 'seen'),
+            ('penstock_data.fast_path(bigint, bigint, text, timestamptz, int)', 'awaited'),
             ('penstock_data.empty_messages(penstock_data.segments, timestamptz)', 'more')) as f(signature, column_name)
         join pg_proc p on p.oid = to_regprocedure(f.signature) and not f.column_name = any (coalesce(p.proargnames, '{}'))
         union all

@@ -18,7 +18,7 @@ create schema if not exists penstock_stage;
 
 comment on schema penstock is 'Penstock: the functions and views of the message queue';
 comment on schema penstock_stage is 'Penstock: what bulk writes have staged and not committed yet';
-comment on schema penstock_data is 'Penstock: tables and internal functions; nobody is granted anything here';
+comment on schema penstock_data is 'Penstock: tables and internal functions; no role is granted anything here';
 
 do $$
 declare

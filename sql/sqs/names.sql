@@ -1,9 +1,5 @@
--- The account and the region that the engine's own queues belong to.
-create or replace function pgqs_data.default_account() returns text language sql immutable as $$ select '000000000000' $$;
-create or replace function pgqs_data.default_region() returns text language sql immutable as $$ select 'us-east-1' $$;
-
--- The engine's queue behind an SQS queue.  In the default account and region it has the very same name, so that SQL,
--- Python and SQS clients meet in it.
+-- The engine's queue behind an SQS queue.  In the default account (000000000000) and region (us-east-1) it has the same
+-- name, so that SQL, Python and SQS clients use the same queue.
 -- Roles: publisher, consumer, monitor, admin
 create or replace function pgqs.engine_queue(account text, region text, name text) returns text
 language sql immutable as $$

@@ -72,7 +72,7 @@ begin
     elsif pgqs_data.engine_queue_of_arn(v_arn) is null then
         v_fault := 'Invalid value for deadLetterTargetArn.';
     elsif not pgqs_data.same_home(v_arn, p_queue_arn) then
-        -- Said before whether it exists: that is nobody else's business.
+        -- Checked before the target's existence: the answer must not tell which queues another account or region has.
         v_fault := 'Dead-letter queue must be in the same account and region.';
     elsif v_target.id is null then
         v_fault := 'Dead letter target does not exist.';

@@ -6,7 +6,7 @@ language sql immutable rows 6 as $$
         ('KmsDataKeyReusePeriodSeconds', 60, 86400, '300')
 $$;
 
--- What a queue's attribute is while nobody has set it; null when it then is absent.
+-- The value of a queue's attribute that was never set; null: the attribute is then absent.
 create or replace function pgqs_data.initial_attribute(p_name text, p_fifo boolean) returns text
 language sql immutable as $$
     select case
@@ -125,7 +125,7 @@ begin
     insert into pgqs_data.queues as s (queue_id, attributes, modified_at)
     values (p_queue_id, p_attributes, penstock_data.clock())
     on conflict (queue_id) do update set attributes = excluded.attributes, modified_at = excluded.modified_at;
-    -- A queue that the engine made keeps its retention until somebody sets one here.
+    -- A queue that the engine made keeps its retention until a request sets MessageRetentionPeriod.
     update penstock_data.queues q set retention = v_retention
     where q.id = p_queue_id and q.retention is distinct from v_retention and (q.retention is not null or p_attributes ? 'MessageRetentionPeriod');
 end

@@ -69,7 +69,7 @@ language sql as $$
         || case when p_names <> '{}' or p_filters <> '{}' then pgqs_data.extras(p_queue, p_token, p_message, p_names, p_filters) else '{}' end
 $$;
 
--- A token that nobody had before: 32 hexadecimal digits.
+-- A new token, unlike all others: 32 hexadecimal digits.
 create or replace function pgqs_data.new_token() returns text
 language sql volatile as $$ select replace(gen_random_uuid()::text, '-', '') $$;
 
@@ -89,8 +89,8 @@ language sql stable as $$
     select pgqs_data.error('OverLimit', 'The maximum number of in flight messages is reached: delete some, or let their visibility timeout pass.')
 $$;
 
--- Receive messages: claim them and show them as SQS does, the text of a JSON array, null when there are none.  Where nobody
--- asks for attributes and nothing is to be redriven, a message goes straight from the claim into the answer.
+-- Receive messages: claim them and show them as SQS does.  Returns the text of a JSON array, null when there are none.  If
+-- the request names no attributes and the queue has no redrive policy, messages go straight from the claim into the answer.
 -- Locks: the queue's claim lock.
 create or replace function pgqs_data.receive_text(p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int, p_names text[], p_filters text[])
 returns text

@@ -43,8 +43,8 @@ begin
 end
 $$;
 
--- Messages of another queue enter this one, and nobody else's.  A standard queue counts their age from the first sending
--- (when p_keep_age), a FIFO queue from now.
+-- Put messages of another queue into this queue, and into no other.  A standard queue counts their age from the first
+-- sending (when p_keep_age), a FIFO queue from now.
 create or replace function pgqs_data.put_into(p_queue pgqs_data.queue, p_messages pgqs_data.message[], p_headers jsonb[], p_keep_age boolean)
 returns void
 language plpgsql as $$

@@ -178,7 +178,7 @@ begin
 end
 $$;
 
--- Publish messages for a queue.  What is sent to a queue that shares somebody else's topic is for the queue alone.
+-- Publish messages for a queue.  If the queue reads a topic that is not its own, they are delivered to this queue alone.
 create or replace function pgqs_data.publish(
     p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[]
 ) returns bigint[]

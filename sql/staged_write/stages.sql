@@ -36,7 +36,8 @@ begin
 end
 $$;
 
--- Lock a table for good when that is possible at once: whoever waits for such a lock keeps everybody else waiting.
+-- Lock a table in access exclusive mode, without waiting: a session that waits for such a lock blocks all sessions that use
+-- the table after it.  False: another session uses the table.
 create or replace function penstock_data.lock_soon(p_table text) returns boolean
 language plpgsql as $$
 begin
@@ -47,7 +48,7 @@ exception when lock_not_available then
 end
 $$;
 
--- Drop a stage.  False when somebody copies into it at this moment; then maintain() drops it another day.
+-- Drop a stage.  Returns false if a COPY holds the table; maintain() retries later.
 create or replace function penstock_data.drop_stage(p_stage_id bigint) returns boolean
 language plpgsql as $$
 declare
@@ -70,7 +71,7 @@ declare
     c_large constant bigint := 1048576;
     v_table text := penstock_data.stage_table(p_stage_id);
 begin
-    -- Not when somebody copies into it: the next batch tries again.
+    -- Not while a COPY holds the table: the next batch tries again.
     if pg_relation_size(v_table) > c_large and penstock_data.lock_soon(v_table) then
         execute format('truncate %s', v_table);
         return;

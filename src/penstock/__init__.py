@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from penstock.client._async.client import Client, connect
     from penstock.client._async.consumer import Consumer
     from penstock.client._async.message import Message
-    from penstock.client.staging import Outgoing
+    from penstock.client.outgoing import Outgoing
     from penstock.errors import PenstockError
     from penstock.models import (
         BrowsedMessage,
@@ -82,7 +82,7 @@ _HOMES = {
     ),
     "penstock.client._async.consumer": ("Consumer",),
     "penstock.client._async.message": ("Message",),
-    "penstock.client.staging": ("Outgoing",),
+    "penstock.client.outgoing": ("Outgoing",),
     "penstock.errors": ("PenstockError",),
     "penstock.models": (
         "BrowsedMessage",

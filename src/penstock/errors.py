@@ -10,7 +10,8 @@
     │   ├── ClientClosed            the client is not open, or was opened in another event loop
     │   ├── ConnectionLost          a connection broke; what ran on it was rolled back or repeatable
     │   └── CallTimeout             no answer in time; what was asked was undone or is repeatable
-    ├── OutcomeUnknown              nobody knows whether the database did it: see its message
+    ├── OutcomeUnknown              the database may or may not have done it: see its message
+    ├── TransactionAborted          a failed statement was caught, so nothing was committed
     ├── UnusableConnection          a connection= of a kind that can't run a call here
     ├── NoReply                     a request was not answered in time
     ├── ClaimLost                   a transactional handler's claim ended first; it was rolled back
@@ -100,12 +101,16 @@ class OutcomeUnknown(PenstockError):
     """The database was asked, and its answer was lost: it may or may not have done it."""
 
 
+class TransactionAborted(PenstockError):
+    """A statement of the transaction failed, so nothing of the transaction was committed."""
+
+
 class UnusableConnection(PenstockError):
     """The connection that was given is of a kind that can't run a call here."""
 
 
 class NoReply(PenstockError):
-    """A request was published, and nobody answered it in time."""
+    """A request was published, and no reply came in time."""
 
 
 class ClaimLost(PenstockError):
@@ -292,6 +297,8 @@ BY_SQLSTATE: dict[str, type[EngineError]] = {
 
 # Class 08 is "connection exception"; the others end the connection they arrive on.
 _CONNECTION_LOST = ("08", "57P01", "57P02", "57P03", "53300")
+# "Data exception": a value that can't be what the function asks for.
+_DATA = "22"
 _UNDEFINED = ("3F000", "42883", "42P01")
 INSTALL_ADVICE = "run `penstock init`, or `psql -f sql/install.sql`, on this database"
 
@@ -309,7 +316,8 @@ def refusal(code: str, message: str, hint: str | None) -> EngineError:
     # Identifiers are quoted verbatim in every language, so looking for our own is safe.
     if code in _UNDEFINED and "penstock" in message:
         return NotInstalled(f"{message}: {INSTALL_ADVICE}", code=code, hint=hint)
-    return BY_SQLSTATE.get(code, EngineError)(message, code=code, hint=hint)
+    kind = InvalidArgument if code.startswith(_DATA) else EngineError
+    return BY_SQLSTATE.get(code, kind)(message, code=code, hint=hint)
 
 
 def _without_answer(exc: psycopg.Error) -> PenstockError:

@@ -60,7 +60,7 @@ class Published(int):
     """
 
     processed: bool | None
-    """None: nobody waited.  True: every queue of the topic was done with it in time."""
+    """None: the publish did not wait.  True: every queue of the topic was done with it in time."""
 
     def __new__(cls, number: int, *, processed: bool | None = None) -> Self:
         made = super().__new__(cls, number)
@@ -79,7 +79,8 @@ class PublishedMany(tuple[MessageId, ...]):  # noqa: SLOT001 - a tuple has room 
     """The ids of messages that were published together, in the order of their payloads."""
 
     processed: bool | None
-    """None: nobody waited.  True: every queue of the topic was done with all of them in time."""
+    """None: the publish did not wait.  True: every queue of the topic was done with all of them in
+    time."""
 
     def __new__(cls, ids: Iterable[MessageId], *, processed: bool | None = None) -> Self:
         made = super().__new__(cls, ids)

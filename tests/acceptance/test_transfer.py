@@ -140,7 +140,7 @@ def test_an_import_that_was_cut_off_goes_on_and_doubles_nothing(
     given = importing.Given("orders.jsonl", file, Format.JSONL, raw=False)
     source = importing._source(given, None, again=False)
     with Session(orders.dsn, json=True) as session:
-        lines = importing.staging.lines(list(given.messages())[:1000])
+        lines = importing.outgoing.lines(list(given.messages())[:1000])
         importing._publish_batch(session, "copy", lines, source, 0)
         with session.connection.transaction(force_rollback=True):
             importing._publish_batch(session, "copy", lines, source, 1000)

@@ -87,7 +87,7 @@ def age(db: Session) -> None:
     """No claim has used a slice for a while."""
     db.execute(
         """
-        update penstock_data.claims set claimed_at = claimed_at - interval '1 minute'
+        update penstock_data.claims set claimed_at = claimed_at - interval '2 hours'
         where token = ''
         """
     )
@@ -103,6 +103,17 @@ def cut(conn: Session, size: int = 1, name: str = "q") -> list[int]:
         ids = values(conn, statement, name, token(), size)
     forget(conn)
     return ids
+
+
+def lease(conn: Session, message: int) -> None:
+    """The slice that holds this message belongs to another session, however slow the machine is."""
+    conn.execute(
+        """
+        update penstock_data.claims set claimed_at = claimed_at + interval '1 hour'
+        where token = '' and %s = any (message_ids)
+        """,
+        (message,),
+    )
 
 
 def use(user: Session) -> None:
@@ -159,6 +170,79 @@ def test_a_claim_that_waits_twice_in_a_row_leaves_a_slice(
         found += waiting.result()
     assert found == expected[:4]
     assert slices(db) == [expected[4:10]]
+
+
+def last_cut(db: Session, size: int, seconds: float) -> None:
+    """Make it look as if the last cut took so many messages, so long ago."""
+    db.execute(
+        """
+        update penstock_data.positions
+        set slice_size = %s, sliced_at = penstock.clock() - %s * interval '1 second'
+        """,
+        (size, seconds),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "expected"),
+    [
+        pytest.param(10, 3600, [4], id="a rate that is low"),
+        pytest.param(100, -3600, [64, 64, 64, 8], id="twice as many at most"),
+        pytest.param(960, -3600, [64] * 15, id="no more than can be stored quickly"),
+    ],
+)
+def test_a_cut_has_what_all_consumers_take_in_a_moment(
+    db: Session, kind: str, before: int, seconds: float, expected: list[int]
+) -> None:
+    ids = publish_many(db, 1000)
+    last_cut(db, before, seconds)
+    taken = cut(db)
+    found = slices(db)
+    assert [len(taken) + len(found[0]), *map(len, found[1:])] == expected
+    assert [*taken, *itertools.chain(*found)] == ids[: sum(expected)]
+
+
+def test_a_cut_makes_slices_for_others_that_they_take_at_once(
+    db: Session, holder: Session, pair: tuple[Session, Session], kind: str
+) -> None:
+    ids = publish_many(db, 300)
+    last_cut(db, 100, -3600)
+    assert cut(db) == ids[:1]
+    lease(db, ids[1])
+    hold(holder)
+    first, second = pair
+    for session in pair:
+        session.execute("select set_config('penstock.beside', 'q', false)")
+    # The first slice belongs to the session that has cut it, the others to none.
+    assert claim_one(first) == [ids[64]]
+    assert claim_one(second) == [ids[128]]
+    assert claim_one(first) == [ids[65]]
+
+
+@FEW
+def test_a_claim_that_waited_gives_the_claim_lock_back_when_there_is_a_slice(
+    db: Session, connect: Connect, holder: Session, kind: str
+) -> None:
+    call(db, "configure", "lock_wait", "60 seconds")
+    ids = publish_many(db, 300)
+    last_cut(db, 100, -3600)
+    consumers = [connect(autocommit=False), connect(autocommit=False)]
+    hold(holder)
+    waiting = [
+        in_background(db, consumer, lambda consumer=consumer: claim_one(consumer))
+        for consumer in consumers
+    ]
+    statement = "select message_id from penstock_data.claim_and_share('q', 't', 600, 1, null, true)"
+    assert values(holder, statement) == ids[:1]
+    lease(holder, ids[1])
+    holder.commit()
+    # Both come to an end, though the transaction of the first stays open.
+    assert sorted(waiting[0].result() + waiting[1].result()) == [ids[64], ids[128]]
+    with db.transaction():
+        db.execute("select from penstock_data.claim_locks for update nowait")
+    for consumer in consumers:
+        consumer.rollback()
+    assert rest(db) == ids[1:]
 
 
 @pytest.mark.parametrize("size", [1, 2])

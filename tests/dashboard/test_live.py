@@ -74,7 +74,7 @@ async def test_a_lost_connection_is_made_again(operator: Visitor, mq: Caller) ->
 
 async def test_stopping_ends_every_stream(operator: Visitor) -> None:
     watching = streams(operator, 3, "workers")
-    await asyncio.gather(*(until_told(stream, "Nobody holds") for stream in watching))
+    await asyncio.gather(*(until_told(stream, "No consumer holds") for stream in watching))
     await operator.app.state.desk.watch.stop()
     async with asyncio.timeout(60):
         for stream in watching:

@@ -117,12 +117,12 @@ async def test_other_pages_show_what_they_are_for(
     operator: Visitor, mq: Caller, connect: Connect
 ) -> None:
     for path, words in [
-        ("/workers", "Nobody holds or waits"),
+        ("/workers", "No consumer holds or waits"),
         ("/readers", "No reader yet"),
         ("/schedules", "No schedule has fired"),
         ("/tasks", "--tasks-dsn"),
         ("/storage", "messages 1"),
-        ("/audit", "Nobody has done anything yet"),
+        ("/audit", "No actions yet"),
     ]:
         assert words in await operator.shown(path), path
     mq("create_queue", "q", "t")

@@ -11,12 +11,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from penstock import connect
-from penstock.client.blocking import run
 from penstock.client.facts import QueueNow
 from penstock.dashboard.attention import Concern, concerns
 from penstock.dashboard.samples import Flow, Sample, Samples
 from penstock.observe import metrics
 from penstock.observe.exporter import DatabaseCollector
+from penstock.postgres.call import run
 from tests.acceptance.commandline import CommandLine
 from tests.dashboard.visitor import Page
 from tests.fixtures.clock import advance

@@ -13,10 +13,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry
 
-from penstock.client.blocking import run
 from penstock.observe import Event, Name, emit, metrics, otel
 from penstock.observe.exporter import DatabaseCollector
 from penstock.observe.instruments import every_metric
+from penstock.postgres.call import run
 from tests.acceptance.commandline import CommandLine
 from tests.docs.pages import ROOT, Page
 

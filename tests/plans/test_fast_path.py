@@ -44,20 +44,41 @@ def claim_one(conn: Session) -> int:
     return int(row[0])
 
 
+def begun(db: Session, connect: Connect) -> Session:
+    """A consumer of a queue of which it has claimed the first message."""
+    create(db)
+    consumer = connect()
+    publish(db)
+    claim(consumer)
+    return consumer
+
+
 @pytest.mark.parametrize("size", [1, 10])
 def test_a_queue_that_is_nearly_empty(
     db: Session, connect: Connect, careful: Callable[[], int], size: int
 ) -> None:
     """One message under way: the window moves on with each claim."""
-    create(db)
-    consumer = connect()
-    publish(db)
-    claim(consumer)
+    consumer = begun(db, connect)
     before = flushed(consumer, careful)
     for _ in range(MESSAGES):
         message = publish(db)
         assert (claim_one(consumer) if size == 1 else claim(consumer, size)[0]) == message
     # Every second or so a claim looks at everything.
+    assert flushed(consumer, careful) - before <= MESSAGES / 2
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_a_consumer_that_was_notified(
+    db: Session, connect: Connect, careful: Callable[[], int], size: int
+) -> None:
+    """Its registration ends with the claim, so the next publisher does not notify it."""
+    consumer = begun(db, connect)
+    before = flushed(consumer, careful)
+    for _ in range(MESSAGES):
+        consumer.execute("select penstock.start_waiting('q', 60, 't')")
+        message = publish(db)
+        assert (claim_one(consumer) if size == 1 else claim(consumer, size)[0]) == message
+        assert value(db, "select count(*) from penstock_data.waiting") == 0
     assert flushed(consumer, careful) - before <= MESSAGES / 2
 
 

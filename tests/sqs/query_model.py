@@ -12,9 +12,9 @@ from typing import Any
 
 from botocore.loaders import Loader
 
-from penstock.sqs.model import SHAPES
-from penstock.sqs.shapes import ListOf, MapOf, Structure
-from penstock.sqs.wire.query_xml import NAMESPACE
+from penstock.sqs.protocol.query_protocol import NAMESPACE
+from penstock.sqs.protocol.sqs_model import SHAPES
+from penstock.sqs.protocol.wire_shapes import ListOf, MapOf, Structure
 
 
 class _QueryLoader(Loader):

@@ -15,7 +15,7 @@ from botocore.credentials import Credentials
 from tests.sqs.running import ADMIN
 
 if TYPE_CHECKING:
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 JSON = "application/x-amz-json-1.0"
 

@@ -13,10 +13,10 @@ import boto3
 from botocore.config import Config
 
 from penstock.settings import Settings
-from penstock.sqs import key_file
-from penstock.sqs.keys import AccessKey, Role
-from penstock.sqs.options import Options
-from penstock.sqs.server import Plan, Server, address, bind, settings_for
+from penstock.sqs.auth import key_storage
+from penstock.sqs.auth.access_keys import AccessKey, Role
+from penstock.sqs.http.http_server import Plan, Server, address, bind, settings_for
+from penstock.sqs.server_options import Options
 from tests.sqs import query_model
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def running(
     """Serve this database until the end of the block."""
     path = folder / "keys.toml"
     path.touch(mode=0o600)
-    path.write_text("\n".join(key_file.entry(key, None) for key in keys), encoding="utf-8")
+    path.write_text("\n".join(key_storage.file_entry(key, None) for key in keys), encoding="utf-8")
     options = Options(port=0, key_file=path, access_log=False, **given)
     listening = bind(options)
     settings = settings_for(Settings(dsn=dsn, retry_for=retry_for), dsn)

@@ -14,7 +14,7 @@ from tests.sqs.running import ADMIN, CONSUMER, NARROW, PUBLISHER, STRANGER, Runn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
 
 @pytest.fixture

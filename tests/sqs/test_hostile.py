@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.sqs.model import ACTIONS
+from penstock.sqs.protocol.sqs_model import ACTIONS
 from tests.sqs import raw
 from tests.sqs.running import Running, running
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from penstock.sqs import policy
-from penstock.sqs.policy import Caller, Decision, Question
+from penstock.sqs.auth import queue_policy
+from penstock.sqs.auth.queue_policy import Caller, Decision, Question
 
 QUEUE = "arn:aws:sqs:us-east-1:000000000000:orders"
 EVE = Caller("111111111111", "arn:aws:iam::111111111111:user/eve")
 
 
 def _decided(*statements: dict[str, Any], action: str = "SendMessage", **facts: str) -> Decision:
-    found = policy.parse(json.dumps({"Statement": list(statements)}))
+    found = queue_policy.parse(json.dumps({"Statement": list(statements)}))
     given = {name.replace("_", ":"): value for name, value in facts.items()}
-    return policy.decide(found, Question(EVE, action, QUEUE, given))
+    return queue_policy.decide(found, Question(EVE, action, QUEUE, given))
 
 
 def _statement(**more: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def test_what_can_not_be_judged_never_opens_a_denial() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"Statement": 7}', "[" * 100_000])
 def test_a_document_that_can_not_be_read_says_nothing(text: str) -> None:
-    assert policy.parse(text) == ()
+    assert queue_policy.parse(text) == ()
 
 
 def test_a_pattern_of_stars_is_matched_at_once() -> None:

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from penstock.settings import Settings
-from penstock.sqs.assembly import Door
-from penstock.sqs.options import Options
-from penstock.sqs.server import settings_for
+from penstock.sqs.http.application import Application
+from penstock.sqs.http.http_server import settings_for
+from penstock.sqs.server_options import Options
 from tests.fixtures.patience import eventually_async, eventually_sync
 from tests.sqs import raw
 from tests.sqs.running import Running, running
@@ -32,7 +32,7 @@ def queue(fresh_door: Running) -> Any:
 
 
 def _polls(door: Running) -> int:
-    return door.server.door.polls.count
+    return door.server.application.polls.count
 
 
 def test_a_poll_is_woken_by_a_send(fresh_door: Running, queue: Any) -> None:
@@ -171,23 +171,25 @@ def _bodies(answer: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-async def unserved(fresh_dsn: str) -> AsyncIterator[Door]:
-    """All of the door but its socket."""
+async def unserved(fresh_dsn: str) -> AsyncIterator[Application]:
+    """All of the server but its socket."""
     options = Options(auth=False, access_log=False)
-    found = Door(settings_for(Settings(dsn=fresh_dsn), fresh_dsn), options)
+    found = Application(settings_for(Settings(dsn=fresh_dsn), fresh_dsn), options)
     await found.open()
     yield found
     await found.close()
 
 
-async def _ask(door: Door, action: str, body: str) -> bytes:
+async def _ask(application: Application, action: str, body: str) -> bytes:
     headers = [(b"host", b"here"), (b"x-amz-target", f"AmazonSQS.{action}".encode())]
-    response = await door.gateway.handle("POST", "/", headers, body.encode())
+    response = await application.gateway.handle("POST", "/", headers, body.encode())
     assert response.status == 200, response.body
     return response.body
 
 
-async def test_ten_thousand_idle_polls_need_few_connections(unserved: Door, fresh_dsn: str) -> None:
+async def test_ten_thousand_idle_polls_need_few_connections(
+    unserved: Application, fresh_dsn: str
+) -> None:
     for number in range(20):
         await _ask(unserved, "CreateQueue", f'{{"QueueName": "q{number}"}}')
     polls = [

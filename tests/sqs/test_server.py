@@ -23,9 +23,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from penstock.errors import InvalidSetting
 from penstock.settings import Settings
-from penstock.sqs import key_file
-from penstock.sqs.options import Options
-from penstock.sqs.server import Plan, bind, serve
+from penstock.sqs.auth import key_storage
+from penstock.sqs.http.http_server import Plan, bind, serve
+from penstock.sqs.server_options import Options
 from tests.fixtures.databases import Database
 from tests.fixtures.patience import eventually_sync
 from tests.fixtures.proxy import Proxy
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
     from tests.fixtures.cluster import Server
 
 MASTER = {"PENSTOCK_SQS_MASTER_KEY": base64.b64encode(b"k" * 32).decode()}
@@ -77,7 +77,7 @@ def key_file_of(folder: Path, *keys: AccessKey) -> Path:
     """A file for `--keys`."""
     path = folder / "keys.toml"
     path.touch(mode=0o600)
-    path.write_text("\n".join(key_file.entry(key, None) for key in keys), encoding="utf-8")
+    path.write_text("\n".join(key_storage.file_entry(key, None) for key in keys), encoding="utf-8")
     return path
 
 
@@ -154,7 +154,7 @@ def test_a_key_that_is_deleted_or_replaced_is_known_to_running_servers(
     os.environ.update(MASTER)
     try:
         with running(fresh_dsn, tmp_path, housekeeping=dt.timedelta(seconds=0.1)) as door:
-            keyring = door.server.door.keyring
+            keyring = door.server.application.keyring
             assert keyring.get(made["access_key"]) is not None
             _penstock(fresh_dsn, "sqs-key", "delete", made["access_key"], "--yes")
             eventually_sync(lambda: keyring.get(made["access_key"]) is None)
@@ -216,7 +216,7 @@ def test_tls(fresh_dsn: str, tmp_path: Path, certificate: tuple[Path, Path]) -> 
 def test_queue_urls_have_the_form_that_was_asked_for(
     fresh_dsn: str, tmp_path: Path, options: dict[str, Any], start: str
 ) -> None:
-    from penstock.sqs.names import UrlStyle
+    from penstock.sqs.protocol.queue_names import UrlStyle
 
     if "url_style" in options:
         options = {"url_style": UrlStyle(options["url_style"])}
@@ -252,7 +252,7 @@ def test_the_access_log_holds_no_bodies(
 
     caplog.set_level(logging.DEBUG)
     with running(fresh_dsn, tmp_path) as door:
-        door.server.door.watching._access_log = True
+        door.server.application.metrics._access_log = True
         sqs = door.boto3()
         url = sqs.create_queue(QueueName="q")["QueueUrl"]
         caplog.clear()

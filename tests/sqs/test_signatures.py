@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.sqs import errors, signature, signature_claim
-from penstock.sqs.request import Request, fold
-from penstock.sqs.wire.query_form import parameters
+from penstock.sqs.auth import signature
+from penstock.sqs.protocol import faults
+from penstock.sqs.protocol.query_protocol import parameters
+from penstock.sqs.protocol.sqs_request import Request, fold
 from tests.sqs import raw
 from tests.sqs.running import ADMIN, Running
 
@@ -190,7 +191,7 @@ def test_the_undamaged_request_is_accepted(door: Running) -> None:
 
 
 def test_a_wrong_secret_is_refused(door: Running) -> None:
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth.access_keys import AccessKey
 
     other = AccessKey(ADMIN.access_key, "guessed")
     answer = raw.signed(door.url, "ListQueues", {}, other).send()
@@ -251,7 +252,7 @@ def _check_at(made: raw.Raw, moved: timedelta) -> None:
         {ADMIN.access_key: ADMIN.secret}.get, now=lambda: time.time() + moved.total_seconds()
     )
     request = _request(made)
-    claim = signature_claim.read(request)
+    claim = signature.claim_of(request)
     assert claim is not None
     verifier.check(request, claim, "sqs")
 
@@ -263,7 +264,7 @@ def test_a_signature_is_good_for_a_quarter_of_an_hour(minutes: int) -> None:
 
 @pytest.mark.parametrize("minutes", [-16, 16, 60 * 24 * 365])
 def test_and_no_longer(minutes: int) -> None:
-    with pytest.raises(errors.Fault) as caught:
+    with pytest.raises(faults.Fault) as caught:
         _check_at(raw.signed("http://h", "ListQueues", {}), timedelta(minutes=minutes))
     assert caught.value.query_code == "SignatureDoesNotMatch"
 
@@ -271,7 +272,7 @@ def test_and_no_longer(minutes: int) -> None:
 def test_a_presigned_url_ends_when_it_says() -> None:
     made = raw.presigned("http://h", "Action=ListQueues", expires=3600)
     _check_at(made, timedelta(minutes=59))
-    with pytest.raises(errors.Fault):
+    with pytest.raises(faults.Fault):
         _check_at(made, timedelta(minutes=61))
 
 
@@ -285,17 +286,13 @@ def test_the_canonical_form_is_botocores(target: str) -> None:
 
 
 def test_signing_keys_are_forgotten_before_they_fill_the_memory() -> None:
-    from penstock.sqs import signing_keys
-
-    keys = signing_keys.SigningKeys()
-    for number in range(signing_keys._MOST + 10):
-        keys.get("s", signature_claim.Scope("k", "20260101", f"r{number}", "sqs", ""))
-    assert len(keys._derived) <= signing_keys._MOST
+    keys = signature.SigningKeys()
+    for number in range(signature._MOST_KEYS + 10):
+        keys.get("s", signature.Scope("k", "20260101", f"r{number}", "sqs", ""))
+    assert len(keys._derived) <= signature._MOST_KEYS
 
 
 def test_a_replaced_secret_derives_another_key() -> None:
-    from penstock.sqs.signing_keys import SigningKeys
-
-    scope = signature_claim.Scope("k", "20260101", "r", "sqs", "")
-    keys = SigningKeys()
+    scope = signature.Scope("k", "20260101", "r", "sqs", "")
+    keys = signature.SigningKeys()
     assert keys.get("old", scope) != keys.get("new", scope)

@@ -245,7 +245,7 @@ def test_the_first_receive_is_known_after_many(q: Sqs) -> None:
     assert message["Attributes"]["ApproximateReceiveCount"] == "25"
 
 
-def test_the_sender_is_the_account_when_nobody_is_named(q: Sqs) -> None:
+def test_the_sender_is_the_account_when_no_sender_is_named(q: Sqs) -> None:
     q.send()
 
     assert q.receive(AttributeNames=["SenderId"])[0]["Attributes"] == {"SenderId": "000000000000"}

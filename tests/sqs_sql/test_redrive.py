@@ -142,9 +142,9 @@ def test_without_its_target_a_queue_goes_on_delivering(q: Sqs) -> None:
 def test_a_policy_may_say_its_count_as_text(q: Sqs) -> None:
     q.set(RedrivePolicy=redrive("dead", "7"))
 
-    policy = json.loads(q.attributes()["RedrivePolicy"])
+    redrive_policy = json.loads(q.attributes()["RedrivePolicy"])
 
-    assert policy == {"deadLetterTargetArn": ARN + "dead", "maxReceiveCount": 7}
+    assert redrive_policy == {"deadLetterTargetArn": ARN + "dead", "maxReceiveCount": 7}
 
 
 def test_policies_that_cannot_work_are_refused(q: Sqs) -> None:

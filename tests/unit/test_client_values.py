@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import errors
-from penstock.client import addresses, calls, foreign, preparing, staging
+from penstock.client import calls, outgoing, reply
 from penstock.client.calls import Repeat
 from penstock.client.values import each, payload_list, reason, refuse
 from penstock.models import Published, PublishedMany
+from penstock.postgres import conninfo, foreign
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,18 +50,18 @@ def test_published_messages_are_a_sequence_of_ids() -> None:
 
 
 def test_a_reply_goes_where_the_request_said() -> None:
-    headers = addresses.request_headers({"x": 1}, "replies-1")
+    headers = reply.request_headers({"x": 1}, "replies-1")
     assert headers["x"] == 1
-    reply = addresses.reply_headers(headers, 7)
-    assert reply == addresses.reply_filter("replies-1")["headers"]
+    answer = reply.reply_headers(headers, 7)
+    assert answer == reply.reply_filter("replies-1")["headers"]
     with pytest.raises(errors.InvalidArgument, match="message 7"):
-        addresses.reply_headers({}, 7)
+        reply.reply_headers({}, 7)
 
 
 def test_a_line_of_the_stage_has_its_columns_in_order() -> None:
-    item = staging.Outgoing({"a": 1}, headers={"h": 1}, key="k", priority=5, dedupe_key="d")
-    line, plain = staging.lines([item, "text"])
-    assert dict(zip(staging.Outgoing.__slots__, line, strict=True)) == {
+    item = outgoing.Outgoing({"a": 1}, headers={"h": 1}, key="k", priority=5, dedupe_key="d")
+    line, plain = outgoing.lines([item, "text"])
+    assert dict(zip(outgoing.Outgoing.__slots__, line, strict=True)) == {
         "payload": '{"a":1}',
         "headers": '{"h":1}',
         "key": "k",
@@ -72,8 +73,8 @@ def test_a_line_of_the_stage_has_its_columns_in_order() -> None:
         "dedupe_key": "d",
     }
     assert plain[:3] == ('"text"', None, None)
-    assert staging.repeat([line]) is Repeat.ALWAYS
-    assert staging.repeat([line, plain]) is Repeat.BEFORE_SENDING
+    assert outgoing.repeat([line]) is Repeat.ALWAYS
+    assert outgoing.repeat([line, plain]) is Repeat.BEFORE_SENDING
 
 
 def test_publishing_may_be_repeated_only_with_a_dedupe_key_for_every_message() -> None:
@@ -99,7 +100,7 @@ def test_what_is_no_connection_is_refused(thing: object) -> None:
 
 def test_a_dsn_keeps_what_it_says_and_gets_the_rest() -> None:
     settings = Settings(application_name="shop", connect_timeout=timedelta(seconds=3))
-    dsn = preparing.with_defaults("host=h application_name=mine", settings)
+    dsn = conninfo.with_defaults("host=h application_name=mine", settings)
     assert "application_name=mine" in dsn
     assert "connect_timeout=3" in dsn
     assert "keepalives_idle" in dsn

@@ -13,8 +13,8 @@ from cloudevents.v1.http import CloudEvent as OldPackageEvent
 
 from penstock.client import cloudevents
 from penstock.client.cloudevents import CloudEvent, parse, read, write
-from penstock.client.payloads import encode
 from penstock.errors import PayloadInvalid
+from penstock.payloads import encode
 
 EVENT = CloudEvent(
     id="7",

@@ -36,7 +36,7 @@ def generated(tmp_path: Path, source: str) -> str:
         ),
         ("x.__aenter__()\n", "x.__enter__()\n"),
         ("foreign.run_async(c)\n", "foreign.run_sync(c)\n"),
-        ("import penstock.client._async.core\n", ""),
+        ("import penstock.client._async.client\n", ""),
         ("x: Callable[[A], Awaitable[T]]\n", "x: Callable[[A], T]\n"),
         ("# as `await mq.open()` does\nx = 1\n", "# as `mq.open()` does\nx = 1\n"),
         ("f(x)  # noqa: ASYNC109 - as in threads\n", "f(x)\n"),

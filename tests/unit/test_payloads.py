@@ -20,9 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client import deep_json
-from penstock.client.payloads import codec_for, encode, loads
 from penstock.errors import InvalidSetting, PayloadInvalid
+from penstock.payloads import codec_for, decode_deep, encode, loads
 
 NUMBER = UUID("6f1c0b1e-6a5d-4f0e-9d4b-0d5a6b7c8d9e")
 MOMENT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -246,7 +245,7 @@ def test_a_type_that_cannot_be_read_is_refused_at_once(payload_type: Any) -> Non
 def test_pydantic_is_imported_only_where_it_is_used() -> None:
     program = (
         "import sys; from dataclasses import make_dataclass\n"
-        "from penstock.client.payloads import codec_for, encode\n"
+        "from penstock.payloads import codec_for, encode\n"
         "Order = make_dataclass('Order', [('id', int)])\n"
         "assert codec_for(Order).decode({'id': 7}) == Order(7)\n"
         "assert encode(Order(7)) == '{\"id\":7}'\n"
@@ -282,7 +281,7 @@ def _children(value: Any) -> list[Any]:
 )
 def test_deep_json_is_read_as_any_other(value: Any) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
-        assert deep_json.decode(text) == json.loads(text)
+        assert decode_deep(text) == json.loads(text)
 
 
 def test_the_deepest_that_can_be_written_is_written_or_refused() -> None:

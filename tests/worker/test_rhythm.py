@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.consuming import Mode
+from penstock.client.consumer_options import Mode
 from penstock.worker.options import Options
 from penstock.worker.rhythm import Load, averaged, error_pause, idle_pause, waiting_room, wanted
 

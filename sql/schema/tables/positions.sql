@@ -1,5 +1,5 @@
 -- How far each queue has read.  Appended: the row with the highest seq counts, maintain() trims the others.
--- An updated row would be a queue of dead versions itself as soon as somebody holds a snapshot.
+-- Updates would leave dead row versions, which vacuum cannot remove while a transaction holds a snapshot.
 create table if not exists penstock_data.positions (
     queue_id      bigint      not null,
     seq           bigint      not null,

@@ -1,11 +1,11 @@
--- Who sleeps and wants to be woken: one row per consumer and lease.  Unlogged: after a crash everybody polls once.
--- Read from now on, so that rows of the past are never in the way.
+-- Consumers and readers that wait for a notification: one row per consumer and lease.  Unlogged: after a crash each of
+-- them polls once.  Queries read the index from the current time on, so rows whose lease has ended cost nothing.
 create unlogged table if not exists penstock_data.waiting (
     topic_id  bigint not null,
     until     timestamptz not null,
     channel   text not null,
     queue_id  bigint,                   -- null: a reader waits
-    token     text                      -- whose wait it is: their next claim that finds something ends it; null: anybody's does
+    token     text                      -- a claim with this token that finds something ends the wait; null: any claim does
 );
 do $$
 begin

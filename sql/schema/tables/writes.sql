@@ -6,7 +6,7 @@ create table if not exists penstock_data.writes (
     batch_id      bigint      not null,
     row_count     bigint      not null,
     committed_at  timestamptz not null,
-    keep          boolean     not null,     -- false: nobody can ask for it again after a day
+    keep          boolean     not null,     -- false: no caller can ask for the batch again after a day
     primary key (write_id, batch_id)
 );
 

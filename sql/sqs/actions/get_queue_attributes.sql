@@ -38,7 +38,7 @@ language sql stable as $$
             select extract(epoch from q.retention)::bigint::text from penstock_data.queues q where q.id = p_queue.id)))
 $$;
 
--- What nobody can set.
+-- The attributes that no request can set.
 create or replace function pgqs_data.fixed_attributes(p_queue pgqs_data.queue) returns jsonb
 language sql stable as $$
     select jsonb_build_object(

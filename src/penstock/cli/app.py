@@ -113,7 +113,7 @@ def main() -> NoReturn:
 
 def _told(problem: Exception) -> bool:
     """Whether the error was one of ours, and has been shown."""
-    # Imported now: whoever asks for help or for the version needs neither rich nor psycopg.
+    # Imported only now: help and version need neither rich nor psycopg.
     from penstock.cli import output
     from penstock.cli.advice import explain
     from penstock.errors import PenstockError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from penstock.cli.session import AnyConnection, Session
-from penstock.client.blocking import run
 from penstock.client.calls import Call
 from penstock.errors import PenstockError
+from penstock.postgres.call import run
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ def dashboard(
     port: Port = 8710,
     host: Host = "127.0.0.1",
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="No login: everybody may act. On loopback only.")
+        bool, typer.Option("--no-auth", help="No login: every user may act. On loopback only.")
     ] = False,
     public_url: Annotated[
         str | None,
@@ -81,7 +81,7 @@ def _own_tasks(session: Session) -> list[str]:
 
 
 def _announce(session: Session, url: str, options: Options) -> None:
-    """Tell the address and the tokens that nobody else knows yet."""
+    """Print the address, and the tokens that were made now and not set by the environment."""
     tokens = {
         "operator_token": None if os.environ.get(OPERATOR_TOKEN) else options.operator_token,
         "viewer_token": None if os.environ.get(VIEWER_TOKEN) else options.viewer_token,

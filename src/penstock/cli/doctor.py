@@ -18,10 +18,10 @@ from penstock.cli.output import fields
 from penstock.cli.session import AnyConnection, Session
 from penstock.cli.task_session import TaskSession, is_mysql
 from penstock.client import calls
-from penstock.client.blocking import run
 from penstock.errors import NotInstalled, PenstockError
 from penstock.models import HealthCheck
 from penstock.observe.health import summary
+from penstock.postgres.call import run
 from penstock.tasks import Finding, StoreOptions, open_store
 
 ROLES = ("penstock_admin", "penstock_publisher", "penstock_consumer", "penstock_monitor")

@@ -146,7 +146,7 @@ def _tell(session: Session, verb: str, asked: Sequence[int], held: Sequence[int]
 
 
 def _check_held(asked: Sequence[int], held: Sequence[int]) -> None:
-    """What the token does not hold was not changed: someone else holds it by now, or nobody."""
+    """Fail if a message was not changed: another token holds it by now, or no token does."""
     lost = sorted(set(asked) - set(held))
     if not lost:
         return

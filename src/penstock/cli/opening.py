@@ -15,7 +15,7 @@ class Opening:
     """Opens what a command needs when it needs it, and closes all of it at the end."""
 
     def __init__(self, dsn: str | None, *, json: bool) -> None:
-        # An empty --dsn is a shell variable that nobody set: don't fall back to another server.
+        # An empty --dsn is an unset shell variable: don't fall back to another server.
         if dsn is not None and not dsn.strip():
             raise typer.BadParameter(
                 "is empty; leave it out to use the embedded server", param_hint="--dsn"

@@ -74,7 +74,7 @@ class Output:
         self.aside.print(Text(clean(sentence), style="dim"))
 
     def progress(self) -> Progress:
-        """A bar on stderr; silent when nobody is watching."""
+        """A bar on stderr; shown only if stderr is a terminal and the output is not JSON."""
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),

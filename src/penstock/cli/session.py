@@ -13,10 +13,10 @@ import typer
 from penstock import embedded, schema
 from penstock.cli.opening import Opening
 from penstock.cli.secrets import load_settings, without_secrets
-from penstock.client.blocking import run
 from penstock.client.calls import Call
 from penstock.client.calls.audit import record_action
 from penstock.errors import DatabaseUnavailable, translate
+from penstock.postgres.call import run
 from penstock.settings import Settings
 
 T = TypeVar("T")
@@ -78,16 +78,16 @@ class Session(Opening):
         if yes:
             return
         if not sys.stdin.isatty():
-            raise typer.BadParameter(f"{question} Nobody is here to answer: add --yes.")
+            raise typer.BadParameter(f"{question} Standard input is no terminal: add --yes.")
         typer.confirm(question, abort=True, err=True)
 
 
 def _person() -> str:
-    """Who sits here, as this machine knows them; the database notes their role as well."""
+    """The user's name on this machine; the database records the role as well."""
     try:
         return f"{getpass.getuser()} at the command line"
     except (KeyError, OSError):
-        return "somebody at the command line"
+        return "unknown user at the command line"
 
 
 def connect(dsn: str, settings: Settings) -> AnyConnection:

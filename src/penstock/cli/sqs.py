@@ -66,8 +66,8 @@ def sqs(
 ) -> None:
     """Serve Amazon SQS's protocols: any SQS client works with the queues of this database."""
     server = _server()
-    from penstock.sqs.names import UrlStyle
-    from penstock.sqs.options import Options
+    from penstock.sqs.protocol.queue_names import UrlStyle
+    from penstock.sqs.server_options import Options
 
     try:
         style = UrlStyle(url_style)
@@ -98,12 +98,12 @@ def sqs(
 
 def _server() -> ModuleType:
     try:
-        from penstock.sqs import server
+        from penstock.sqs.http import http_server
     except ModuleNotFoundError as problem:
         raise InvalidSetting(
             f"the SQS server needs {problem.name}: pip install 'penstock[sqs]'"
         ) from None
-    return server
+    return http_server
 
 
 def _announce(session: Session, url: str, no_auth: bool) -> None:

@@ -15,7 +15,7 @@ from penstock.cli.session import Session
 from penstock.errors import InvalidSetting, UnknownName
 
 if TYPE_CHECKING:
-    from penstock.sqs.sealing import Seal
+    from penstock.sqs.auth.key_storage import Seal
 
 app = typer.Typer(
     name="sqs-key",
@@ -48,20 +48,20 @@ def create(
     ] = None,
 ) -> None:
     """Make an access key; its secret is shown once."""
-    from penstock.sqs import key_file, key_table
-    from penstock.sqs.keys import AccessKey
+    from penstock.sqs.auth import key_storage
+    from penstock.sqs.auth.access_keys import AccessKey, Role
 
     key = AccessKey(
         access_key="AKIA" + base64.b32encode(secrets.token_bytes(_ID_BYTES)).decode(),
         secret=secrets.token_urlsafe(_SECRET_BYTES),
         account=account,
-        role=key_file.role(role),
+        role=Role.named(role),
         queues=tuple(queue or ()),
         name=name,
     )
     seal = _seal()
     if file is not None:
-        _append(file, key_file.entry(key, seal))
+        _append(file, key_storage.file_entry(key, seal))
     elif seal is None:
         raise InvalidSetting(
             "keys in the database are sealed, and there is no key to seal them with: set "
@@ -69,7 +69,7 @@ def create(
             "--file"
         )
     else:
-        session.run(key_table.put(key, seal))
+        session.run(key_storage.put_row(key, seal))
     facts = {"access_key": key.access_key, "secret": key.secret}
     session.output.record(facts | {"account": key.account, "role": key.role.value})
 
@@ -77,11 +77,11 @@ def create(
 @command(app, "list", example="penstock sqs-key list")
 def list_(session: Session) -> None:
     """Show the keys of the table, without their secrets."""
-    from penstock.sqs import key_table
+    from penstock.sqs.auth import key_storage
 
     keys = [
         {"access_key": key, "account": account, "role": role, "queues": queues, "name": name}
-        for key, _sealed, account, role, queues, name in session.run(key_table.rows())
+        for key, _sealed, account, role, queues, name in session.run(key_storage.list_rows())
     ]
     session.output.table(
         keys, "access_key", "account", "role", "queues", "name", empty="there are no keys yet"
@@ -95,17 +95,17 @@ def delete(
     yes: Yes = False,
 ) -> None:
     """Forget a key of the table; servers refuse it within seconds."""
-    from penstock.sqs import key_table
+    from penstock.sqs.auth import key_storage
 
     session.confirm(f"Forget the access key {access_key}?", yes=yes)
-    if not session.run(key_table.delete(access_key)):
+    if not session.run(key_storage.delete_row(access_key)):
         raise UnknownName(f"there is no access key {access_key}")
     session.output.done({"access_key": access_key, "deleted": True}, f"{access_key} is forgotten")
 
 
 def _seal() -> Seal | None:
     try:
-        from penstock.sqs.sealing import Seal
+        from penstock.sqs.auth.key_storage import Seal
     except ModuleNotFoundError as problem:
         raise InvalidSetting(
             f"access keys need {problem.name}: pip install 'penstock[sqs]'"

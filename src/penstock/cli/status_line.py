@@ -45,7 +45,7 @@ def logging_to(output: Output) -> Iterator[None]:
 
 
 async def run_shown(worker: Worker, output: Output) -> None:
-    """Run a worker, with a line that tells how it is doing where somebody looks."""
+    """Run a worker; show a status line if stderr is a terminal and the output is not JSON."""
     if output.json or not output.aside.is_terminal:
         await worker.run()
         return

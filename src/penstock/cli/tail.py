@@ -1,4 +1,4 @@
-"""penstock message tail and topic tail: see messages as they come, and take them from nobody."""
+"""penstock message tail and topic tail: show messages as they come; consumers still get them."""
 
 from __future__ import annotations
 

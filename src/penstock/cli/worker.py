@@ -77,7 +77,7 @@ def worker(
 def _leave(found: Worker) -> None:
     code = 0 if found.stopped_by is None else _SIGNALLED + found.stopped_by
     if _threads_left():
-        # Python would wait for handlers that were given up, and nobody can stop a thread.
+        # Python would wait for handlers that were given up, and a thread can't be stopped.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -6,9 +6,8 @@ nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.models import (
     BrowsedMessage,
@@ -31,9 +30,12 @@ from penstock.models import (
     TopicInfo,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.postgres.call import Reader, Row
+
 T = TypeVar("T")
-Row = Sequence[Any]
-Reader = Callable[[Sequence[Row]], T]
 
 
 def nothing(_rows: Sequence[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,14 @@ E = TypeVar("E", bound="StrEnum")
 
 # A dead letter's error is read by a person, so a page of it is enough.
 LONGEST_ERROR = 2000
+
+CLAIM_FOR = timedelta(seconds=30)
+"""How long a claim lasts unless the caller says otherwise."""
+
+
+def new_token() -> str:
+    """A unique token for one claim, which no other client can guess."""
+    return uuid.uuid4().hex
 
 
 def each(value: T | Sequence[T] | None) -> list[T] | None:
@@ -46,7 +55,7 @@ def refuse(
 
 
 def duration(name: str, value: timedelta | None) -> timedelta | None:
-    """The duration itself; a bare number is refused, for nobody knows its unit."""
+    """The duration itself; a bare number is refused, because it has no unit."""
     if value is not None and not isinstance(value, timedelta):
         raise InvalidArgument(
             f"{name} is {value!r}: give a timedelta, such as timedelta(seconds=3)"
@@ -67,6 +76,14 @@ def moment(name: str, value: datetime | None) -> datetime | None:
 def text(name: str, value: str | None) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InvalidArgument(f"{name} is {value!r}: give a text, such as str(…)")
+    return value
+
+
+def whole(name: str, value: int | None) -> int | None:
+    """The number itself; PostgreSQL would round a float, and take True for 1."""
+    given: object = value
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool)):
+        raise InvalidArgument(f"{name} is {value!r}: give a whole number")
     return value
 
 

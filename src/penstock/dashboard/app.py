@@ -57,7 +57,7 @@ _STATUS: tuple[tuple[type[PenstockError], int], ...] = (
 
 
 def build(dsn: str, options: Options, *, every: float = EVERY) -> Starlette:
-    """The dashboard of one database; `every` so many seconds it looks while somebody watches."""
+    """The dashboard of one database; it looks `every` so many seconds while a browser watches."""
     made = Desk.made(options, Database(dsn), every)
 
     @asynccontextmanager

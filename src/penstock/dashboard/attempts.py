@@ -1,4 +1,4 @@
-"""How often somebody may try a token: a few times a minute from one address, and in all."""
+"""How often a token may be tried: a few times a minute from one address, and a limit for all."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One thing that somebody should look at, and what to do about it."""
+    """One thing that an operator should look at, and what to do about it."""
 
     level: Level
     kind: str
@@ -121,14 +121,14 @@ def _of_queue(queue: QueueNow, sample: Sample, samples: Samples) -> Iterator[Con
             queue_link(queue.name, state="blocked"),
         )
     elif _is_old(queue.oldest_waiting_at, sample):
-        nobody = not any(each.queue == queue.name for each in samples.consumers())
+        unattended = not any(each.queue == queue.name for each in samples.consumers())
         yield Concern(
             Level.WARNING,
             "old head",
             queue.name,
             f"the first message waits for {ago(queue.oldest_waiting_at, sample.at)}"
-            + (", and nobody consumes" if nobody else ""),
-            "start a worker" if nobody else "add workers, or see what slows them down",
+            + (", and the queue has no consumer" if unattended else ""),
+            "start a worker" if unattended else "add workers, or see what slows them down",
             link,
         )
     if queue.oldest_claimed_at is not None and sample.at - queue.oldest_claimed_at > OLD_CLAIM:

@@ -1,7 +1,7 @@
 """The dashboard's way to the database: one connection for all who look, one of its own per deed.
 
 Looking is done with the rights of `penstock_monitor` where the login may take them on.  Messages
-and deeds need the login's own rights, so what it lacks, nobody can see or do here.
+and actions need the login's own rights: what the login may not see or do, no user can here.
 """
 
 from __future__ import annotations

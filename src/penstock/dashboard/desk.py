@@ -71,7 +71,7 @@ def desk(request: Request) -> Desk:
 
 
 def session(request: Request) -> Session:
-    """Whose request it is; the gate lets nobody without one through."""
+    """The session of a request; the gate refuses requests without one."""
     found: Session | None = request.state.session
     assert found is not None
     return found

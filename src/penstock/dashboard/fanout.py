@@ -89,7 +89,7 @@ def _people(consumers: list[Consumer], queue: QueueNow, y: float) -> Box:
     mine = [each for each in consumers if each.queue == queue.name]
     busy = sum(1 for each in mine if each.claimed)
     if not mine:
-        return Box("nobody", queue.name, "nobody", "no claim, nobody waits", _COLUMNS[2], y)
+        return Box("unattended", queue.name, "no consumer", "no claim, none waits", _COLUMNS[2], y)
     tokens = ", ".join(each.token or "without a name" for each in mine[:_NAMED])
     shown = _short(tokens) if len(mine) == 1 else f"{len(mine)} consumers"
     return Box("consumers", tokens, shown, f"{busy} busy, {len(mine) - busy} idle", _COLUMNS[2], y)

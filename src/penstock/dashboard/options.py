@@ -11,7 +11,7 @@ from penstock.addresses import is_loopback
 from penstock.errors import InvalidSetting
 
 DEFAULT_PORT = 8710
-# What somebody may have to type; 24 random bytes, so that guessing is hopeless.
+# A user may have to type a token; 24 random bytes make guessing hopeless.
 _TOKEN_BYTES = 24
 _SHORTEST_TOKEN = 16
 
@@ -27,7 +27,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     auth: bool = True
-    """Without, whoever reaches the port is an operator: loopback only."""
+    """Without it, every client that reaches the port is an operator: loopback only."""
     operator_token: str = field(default_factory=new_token, repr=False)
     """May do everything that the pages offer."""
     viewer_token: str = field(default_factory=new_token, repr=False)
@@ -42,8 +42,8 @@ class Options:
     def __post_init__(self) -> None:
         if not self.auth and not is_loopback(self.host):
             raise InvalidSetting(
-                f"--no-auth would let whoever reaches {self.host} purge every queue: it works on "
-                "loopback only (127.0.0.1, ::1, localhost)"
+                f"--no-auth would let every client that reaches {self.host} purge every queue: "
+                "it works on loopback only (127.0.0.1, ::1, localhost)"
             )
         if not self.auth and self.public_url is not None:
             raise InvalidSetting("--no-auth and --public-url exclude each other: keep the login")

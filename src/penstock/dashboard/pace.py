@@ -10,10 +10,10 @@ _WARMING_UP = 2
 
 
 class Pace:
-    """A question that is asked every so many seconds, or seldomer when its answer is dear.
+    """A question that is asked every so many seconds, or less often when its answer takes long.
 
-    The share is what keeps a dashboard harmless whatever it looks at: a question that takes 100 ms
-    is not asked again for ten seconds at a share of one per cent.
+    The share limits the load that a dashboard causes, whatever it looks at: at a share of one per
+    cent, a question that takes 100 ms is not asked again for ten seconds.
     """
 
     def __init__(self, every: float, share: float) -> None:
@@ -30,7 +30,7 @@ class Pace:
         self._next = time.monotonic() + wait_after(list(self._took), self._every, self._share)
 
     def hurry(self) -> None:
-        """Ask again at the next chance: somebody has just changed something."""
+        """Ask again at the next chance: the data was just changed."""
         self._next = 0.0
 
 

@@ -38,7 +38,7 @@ class Flow:
     waiting: int = 0
     blocked: int = 0
     is_known: bool = True
-    """False in a first sample: what came and went before it, nobody has counted."""
+    """False in a first sample: what came and went before it was not counted."""
     came: float = 0.0
     done: float = 0.0
     failed: float = 0.0
@@ -93,7 +93,7 @@ class Samples:
         return self._ring[-1] if self._ring else None
 
     def flows(self, queue: str) -> list[tuple[datetime, Flow]]:
-        """A queue's samples since the last time that nobody watched for long, oldest first."""
+        """A queue's samples since the last long gap between two samples, oldest first."""
         found = self._all_flows(queue)
         for place in range(len(found) - 1, 0, -1):
             if (found[place][0] - found[place - 1][0]).total_seconds() > _GAP_SECONDS:

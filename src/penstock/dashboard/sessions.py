@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has logged in, until `ends_at` (seconds since 1970)."""
+    """A login, valid until `ends_at` (seconds since 1970)."""
 
     role: Role
     ends_at: int
@@ -54,7 +54,7 @@ class Sessions:
         return self._new(Role.OPERATOR if is_operator else Role.VIEWER)
 
     def without_login(self) -> Session:
-        """What everybody has where no login is wanted; the same nonce, so forms stay valid."""
+        """The session of every user where no login is wanted; one nonce, so forms stay valid."""
         return Session(Role.OPERATOR, 0, "local")
 
     def _new(self, role: Role) -> Session:

@@ -1,4 +1,4 @@
-"""One poller for every browser: it looks while somebody watches, and keeps what it saw."""
+"""One poller for all browsers: it looks while a browser watches, and keeps what it saw."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from penstock.cancellation import end
 from penstock.client.calls import looks
-from penstock.client.endings import end
 from penstock.dashboard.pace import Pace
 from penstock.dashboard.samples import Sample, Samples, flows_of
 from penstock.errors import PenstockError
@@ -41,7 +41,7 @@ _STALE = 15.0
 
 
 class Watch:
-    """Looks at the database every two seconds while somebody watches, and tells all who do."""
+    """Looks at the database every two seconds while a browser watches, and tells all watchers."""
 
     def __init__(self, database: Database, every: float = EVERY) -> None:
         self.samples = Samples()
@@ -73,7 +73,7 @@ class Watch:
         return self._watchers
 
     async def current(self) -> Sample:
-        """The newest sample; a new one when nobody has looked for a while."""
+        """The newest sample; a new one is taken when the last look is too long ago."""
         newest = self.samples.newest
         if newest is None or time.monotonic() - self._looked_at > self._every:
             await self._look()

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own, for whoever has no server at hand.
+"""A private PostgreSQL, for users who have no server at hand.
 
     with embedded.server() as server:
         psycopg.connect(server.dsn)

@@ -1,7 +1,7 @@
 """The operating system's account under which the server runs.
 
 PostgreSQL refuses to run as root.  Root therefore lends it another account and a folder which that
-account can reach; everyone else runs it as themselves.
+account can reach; every other user runs it under their own account.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def copied(found: Binaries, place: Folder) -> Binaries:
 
 
 def _copy(package: Path, target: Path, place: Folder) -> None:
-    # Built aside and then renamed, so that nobody finds a part of it; a faster process may win.
+    # Built aside and then renamed, so that no process finds a part of it; a faster one may win.
     try:
         with tempfile.TemporaryDirectory(dir=place.root, prefix="programs-new-") as aside:
             copy = Path(aside) / "programs"

@@ -1,8 +1,8 @@
 """One server, many processes: who may start it, who must stop it.
 
 Two kernel locks say everything, and the kernel lets go of them however a process ends, so no list
-of pids can go stale.  `users.lock` is held shared by everybody who uses the server: whoever can
-have it alone is the last.  `lifecycle.lock` is held alone for the moment of a start or a stop.
+of pids can go stale.  Every process that uses the server holds `users.lock` shared; a process that
+can take it alone is the last.  `lifecycle.lock` is held alone during a start or a stop.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _opened(place: Folder, path: Path) -> Iterator[int]:
 
 
 def _write_pid(lock: int) -> None:
-    # Only for the error message of whoever waits in vain; a full disk must not stop us here.
+    # Only for the error message of a process that waits in vain; a full disk must not stop us.
     with suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)

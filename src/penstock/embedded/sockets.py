@@ -1,4 +1,4 @@
-"""A folder for the server's Unix socket: short enough, and closed to everyone else."""
+"""A folder for the server's Unix socket: short enough, and closed to other accounts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _make(candidate: Path, place: Folder, account: Account) -> None:
 
 
 def _require_private(candidate: Path, account: Account, place: Folder) -> None:
-    # Somebody else's folder, or a link to one, would let them answer in the server's place.
+    # If another user owned the folder, or it were a link, they could answer for the server.
     found = candidate.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != account.uid:
         raise FolderBusy(f"{candidate} is in the way: remove it", folder=place.root)

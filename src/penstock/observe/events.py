@@ -1,4 +1,4 @@
-"""The one list of what can happen, shared by logs, metrics and whoever else subscribes.
+"""The one list of what can happen, shared by logs, metrics and all other subscribers.
 
     emit(Event(Name.MESSAGE_ACKED, queue="billing", message_id=7, count=1))
 
@@ -44,7 +44,7 @@ class Name(StrEnum):
     CLAIM_EXTENDED = "claim.extended"
     """`queue`, `count`."""
     CLAIM_LOST = "claim.lost"
-    """`queue`, `message_id`: its deadline passed, or somebody else finished it."""
+    """`queue`, `message_id`: its deadline passed, or another consumer finished it."""
     LISTENER_CONNECTED = "listener.connected"
     LISTENER_LOST = "listener.lost"
     """`error_kind`."""
@@ -123,7 +123,7 @@ class Subscription:
 def subscribe(subscriber: Subscriber) -> Subscription:
     """Call `subscriber` with every event of this process, at once and in the emitter's thread.
 
-    It must be quick and must not block: whoever emits waits for it.
+    It must be quick and must not block: the emitter waits for it.
     """
     global _subscribers  # noqa: PLW0603
     if subscriber not in _subscribers:
@@ -131,13 +131,13 @@ def subscribe(subscriber: Subscriber) -> Subscription:
     return Subscription(subscriber)
 
 
-def anybody() -> bool:
-    """Whether somebody listens: what happens to each message need not be told to nobody."""
+def has_subscribers() -> bool:
+    """Whether there is a subscriber: without one, events of single messages need not be made."""
     return bool(_subscribers)
 
 
 def emit(event: Event) -> None:
-    """Tell everyone who listens; a subscriber's failure is logged and hurts nobody else."""
+    """Call every subscriber; one that fails is logged and does not affect the others."""
     for subscriber in _subscribers:
         try:
             subscriber(event)

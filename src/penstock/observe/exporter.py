@@ -1,6 +1,6 @@
 """What Prometheus learns from the database itself (extra `metrics`): `penstock metrics` serves it.
 
-One process is enough for a database, whoever publishes and consumes, in whatever language.  Each
+One process is enough for a database, whatever programs publish and consume, in any language.  Each
 look costs the same however long the backlog is: counts end at 10,001.
 """
 

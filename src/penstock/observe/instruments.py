@@ -74,7 +74,7 @@ DATABASE_GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "oldest_transaction_seconds": ("Age of the oldest snapshot that vacuum waits for", ()),
 }
 DATABASE_COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "topic_published": ("Messages published to a topic, by anybody", ("topic",)),
+    "topic_published": ("Messages published to a topic, by all publishers", ("topic",)),
     "queue_acked": ("Messages that a queue is done with", ("queue",)),
     "queue_failed": ("Attempts that failed in a queue", ("queue",)),
 }

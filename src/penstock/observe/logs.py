@@ -40,7 +40,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, event or text, and the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line for a record, of ours or of anybody's."""
+        """The line for a record, of Penstock's loggers or of any other."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": moment,
@@ -63,7 +63,7 @@ class Logs:
         }
 
     def __call__(self, event: Event) -> None:
-        """Write one event, if anybody asked for its level."""
+        """Write one event, if its level is enabled."""
         level = _LEVELS.get(event.name, logging.DEBUG)
         logger = self._loggers[event.name]
         if logger.isEnabledFor(level):
@@ -95,7 +95,7 @@ def _sentence(fields: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> Any:
-    # Of a duration nobody reads more than the microseconds.
+    # Microseconds are precise enough for a duration.
     return f"{value:.6f}" if isinstance(value, float) else value
 
 

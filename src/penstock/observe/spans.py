@@ -1,4 +1,4 @@
-"""Where tracing takes hold: the client and the worker open spans here, whoever traces them.
+"""Where tracing takes hold: the client and the worker open spans here, for any tracer.
 
 Without a tracer each of these is one comparison.  `penstock.observe.tracing` sets one.
 """

@@ -106,7 +106,7 @@ def _about(operation: str, destination: str) -> dict[str, str]:
 
 
 def _texts(headers: Headers | None) -> dict[str, str]:
-    # Headers are anybody's JSON: what is no text is no trace.
+    # Publishers may put any JSON into headers: what is no text is no trace.
     found = {name: (headers or {}).get(name) for name in _FIELDS}
     return {name: value for name, value in found.items() if isinstance(value, str)}
 

@@ -46,7 +46,7 @@ class PenstockReader(Traveller, DataSourceReader):
         scope = log.scope()
         bounds = log.start(options.start, scope), log.start(options.end, scope)
         filters = reading.Filters(options.since, options.until, options.tenant, options.key)
-        # Whoever names an offset reads a part of a stream, and gets it as the stream would.
+        # A read from an offset is a part of a stream, and gets the messages as the stream would.
         as_stream = options.start.offset is not None
         tasks = log.tasks(self._schema, scope, bounds, filters, as_stream=as_stream)
         # Without any, Spark would ask for a task of its own making.

@@ -69,7 +69,7 @@ def _stand_in(java: Path, real_home: Path) -> Path:
     )
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise JavaMissing(f"{folder} belongs to somebody else: remove it, or set JAVA_HOME")
+        raise JavaMissing(f"{folder} belongs to another user: remove it, or set JAVA_HOME")
     (folder / "bin").mkdir(exist_ok=True)
     if not script.exists() or script.read_text(encoding="utf-8") != text:
         fresh = script.with_suffix(f".{os.getpid()}")

@@ -21,7 +21,7 @@ _VARIABLE = "PYSPARK_PYTHON"
 
 
 def choose(*, local: bool) -> None:
-    """Settle it, unless somebody else has."""
+    """Set PYSPARK_PYTHON, unless it holds a value that is not ours."""
     chosen = os.environ.get(_VARIABLE)
     if chosen is None or chosen in _ours():
         os.environ[_VARIABLE] = _quick() if local else sys.executable

@@ -1,6 +1,6 @@
 """The source's code on its way to machines that have not got the package.
 
-What Spark pickles there would name modules that nobody can import.  So readers and writers are
+What Spark pickles would name modules that these machines can't import.  So readers and writers are
 packed together with the package's sources, and behind a function that needs neither: it makes the
 sources importable, in memory, and then unpacks.  A machine that has the package uses its own.
 """

@@ -27,7 +27,7 @@ def wait_for_messages(
     look: Callable[[], T],
     is_something: Callable[[T], bool],
 ) -> T:
-    """Look again when somebody has published, or after half a second at most."""
+    """Look again when a message was published, or after half a second at most."""
     if not topic_ids:
         time.sleep(_LONGEST_SECONDS)
         return look()

@@ -1,9 +1,9 @@
 """Which tasks a reserve tries, and in what order; the same rules for every database.
 
 A `Reader` answers small questions, each by a short look at one end of an index.  From its answers
-candidates are put in order here; whoever reserves locks them one after the other, and asks for more
-when others were faster.  So the cost of a reserve depends on how many tasks it takes, on topics and
-tenants at most, and never on how many tasks wait.
+candidates are put in order here.  The reserve locks them one after the other, and asks for more
+when other sessions were faster.  So its cost depends on how many tasks it takes, and at most on the
+number of topics and tenants, but never on how many tasks wait.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Locked:
 
 
 def chore_of(task: Locked, now: datetime) -> Chore | None:
-    """What is to be done; None: somebody else did it."""
+    """What is to be done; None: another session did it."""
     expired = task.expires_at is not None and task.expires_at <= now
     if task.status is Status.LEASED and task.lease_until is not None and task.lease_until <= now:
         if task.attempts >= task.max_attempts:
@@ -76,4 +76,4 @@ def sorted_out(tasks: Iterable[Locked], now: datetime) -> dict[Chore, list[Locke
 
 def lease_ended(task: Locked) -> str:
     """The reason that the task's record gets."""
-    return f"the lease of {task.lease_owner or 'nobody'} ended in attempt {task.attempts}"
+    return f"the lease of {task.lease_owner or 'an unknown owner'} ended in attempt {task.attempts}"

@@ -5,7 +5,7 @@
     PenstockError
     └── TaskError
         ├── DuplicateTask         .task_id is the task that was there first
-        ├── LeaseLost             the lease ended, or somebody else has the task
+        ├── LeaseLost             the lease ended, or another worker has the task
         ├── TaskNotFound
         ├── TaskExpired           it would have been too late before it was stored
         ├── InvalidTask           a name, a number or a time that can't be used

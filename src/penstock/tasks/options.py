@@ -70,7 +70,7 @@ class StoreOptions:
             raise InvalidTask(f"pool_size is {self.pool_size}: 1 or more is needed")
 
     def tell_of_log_failure(self, failure: AttemptLogFailure) -> None:
-        """Call the hook; one that fails itself is in nobody's way either."""
+        """Call the hook; an error of the hook itself is only logged."""
         try:
             self.attempt_log_hook(failure)
         except Exception as problem:  # noqa: BLE001 - what the log was for is done

@@ -174,6 +174,6 @@ class Taker:
             if each.id in found:
                 turn.give(each.tenant_id)
             else:
-                # Somebody else was faster.
+                # Another session was faster.
                 room.count(each.topic, each.tenant_id, -1)
         return [found[each.id] for each in batch if each.id in found]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.endings import end
+from penstock.cancellation import end
 from penstock.errors import PenstockError
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks.errors import LeaseLost

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.endings import end
+from penstock.cancellation import end
 from penstock.errors import InvalidSetting, PenstockError
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks._async.queue import TaskQueue

@@ -1,4 +1,4 @@
-"""A clock that tests move: the engine's own, for everybody who uses the test's database."""
+"""A clock that tests move: the engine's own, for all sessions of the test's database."""
 
 from __future__ import annotations
 

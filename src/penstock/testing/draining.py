@@ -16,8 +16,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.cancellation import end
 from penstock.client import calls
-from penstock.client.endings import end
 from penstock.observe.events import Event, Name, subscribe
 from penstock.worker.opening import opened
 

@@ -14,7 +14,7 @@ def parent() -> Path | None:
     """A folder in memory where there is one with room, or None for the usual temporary one.
 
     Copying a database is copying its files, some three hundred: on a busy disk that takes longer
-    than most tests.  Whoever sets TMPDIR has chosen already.
+    than most tests.  TMPDIR, if it is set, is not overruled.
     """
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK | os.X_OK):
         return None

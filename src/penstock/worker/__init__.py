@@ -1,6 +1,6 @@
 """Workers: handlers, groups and schedules on the client."""
 
-from penstock.client.consuming import Mode
+from penstock.client.consumer_options import Mode
 from penstock.worker.groups import Group, Member
 from penstock.worker.middleware import Middleware, Next
 from penstock.worker.options import Options, RunIn

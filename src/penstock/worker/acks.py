@@ -1,4 +1,4 @@
-"""Telling the database what became of messages: gathered, without making anybody wait.
+"""Sends the outcomes of messages to the database in batches; no handler waits for it.
 
 When no call is under way the next one starts at once; what gathers meanwhile goes with the one
 after it.  While more messages wait for their handler, acks gather a moment longer: one call for ten
@@ -12,7 +12,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.client.endings import end
+from penstock.cancellation import end
 from penstock.errors import PenstockError
 from penstock.worker.outcomes import ACKED
 
@@ -99,7 +99,7 @@ class Settler:
             except PenstockError:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-                # Whoever was declared lost in the meantime is somebody else's.
+                # Leave out lost claims: another consumer may have the message by now.
                 held = [each for each in held if not each.lost]
             else:
                 self._finished(held, outcome, kept)

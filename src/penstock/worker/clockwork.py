@@ -1,4 +1,4 @@
-"""The loop behind schedules: it knows when, and whoever made it knows what and where."""
+"""The loop behind schedules: it decides when to fire; its creator gives it `now` and `fire`."""
 
 from __future__ import annotations
 

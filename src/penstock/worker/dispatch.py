@@ -73,7 +73,7 @@ class Dispatcher:
         self._fill()
 
     def drop_waiting(self) -> list[Held]:
-        """Those that have not begun, which nobody will begin now."""
+        """Remove the messages that have not begun; returns those whose claims still hold."""
         dropped = [each for each in self._waiting if not each.lost]
         self._waiting.clear()
         return dropped
@@ -168,8 +168,8 @@ class Dispatcher:
         return outcome_of(problem)
 
     def _tell(self, record: ClaimedMessage, problem: BaseException) -> None:
-        # An error's text may quote the payload, so it goes to the database and not to the log: here
-        # is where it happened, for whoever is looking for it.
+        # An error's text may quote the payload, so it goes to the database and not to the log.  The
+        # log gets the traceback without that text.
         if _log.isEnabledFor(logging.DEBUG):
             kind = type(problem).__qualname__
             frames = "".join(traceback.format_tb(problem.__traceback__))
@@ -177,7 +177,7 @@ class Dispatcher:
 
 
 def _starter(loop: asyncio.AbstractEventLoop) -> Start:
-    """What makes a task: the loop, but without its ceremony where nobody has a factory of his."""
+    """What makes a task: `asyncio.Task` directly, unless a task factory is installed."""
     if loop.get_task_factory() is not None:
         return loop.create_task
     return partial(asyncio.Task, loop=loop)

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import calls
-from penstock.client.consuming import LONGEST_REGISTERED, Mode, Stragglers, registration
-from penstock.client.listening import Reach
+from penstock.client.consumer_options import LONGEST_REGISTERED, Mode, Stragglers, registration
 from penstock.errors import ClientClosed, PenstockError, WorkerGaveUp
+from penstock.postgres.subscription import Reach
 from penstock.worker.rhythm import Load, error_pause, idle_pause, wanted
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Fetcher:
         if self._options.mode is Mode.POLL or self._client.settings.pooler:
             yield None
             return
-        async with self._client.listener.watch(self._handler.queue) as watch:
+        async with self._client.listener.watch(calls.channel(self._handler.queue)) as watch:
             yield watch
 
     async def _fetch(self, watch: Any) -> None:
@@ -203,7 +203,7 @@ class Fetcher:
     def _failed(self, problem: Exception) -> float:
         """Count a failure; returns how long to wait."""
         if isinstance(problem, ClientClosed):
-            # Nobody will open it again under us: the worker ends, and says why.
+            # A closed client is not opened again: the worker ends with this error.
             raise problem
         if self._claiming is not None and self._claiming.done():
             self._claiming = None

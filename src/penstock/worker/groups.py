@@ -1,12 +1,12 @@
-"""Consumer groups: members who share a queue, each message going to one of them.
+"""Consumer groups: members that share a queue, each message going to one of them.
 
 A message goes to `accepting[id % n]` of the members whose filter accepts it, so that the same
 members share the same messages the same way in every process.  They may join and leave at any time.
 
-What nobody wants:
+What happens to a message that no member gets:
 
-- the *group's* filter refuses: the message is acked.  It is this group's wish not to see it,
-  whoever its members are, and other groups have queues of their own.
+- the *group's* filter refuses: the message is acked.  The filter holds for all members, those that
+  join later too, and other groups have queues of their own.
 - no *member* accepts: the message is retried by the queue's policy and at last a dead letter.  A
   member that would take it may join in the meantime; acking it would lose it without a word.
 - the group has no members: nothing is claimed until one joins.
@@ -29,7 +29,7 @@ Filter: TypeAlias = Callable[[Any], bool]
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One who takes part in a group."""
+    """One member of a group."""
 
     name: str
     handle: Handle
@@ -42,7 +42,7 @@ class Member:
 
 
 def chosen(members: Sequence[Member], message: Any) -> Member | None:
-    """Whose turn a message is; None: nobody accepts it."""
+    """The member that gets a message; None: no member accepts it."""
     accepting = [member for member in members if member.accepts(message)]
     return accepting[message.id % len(accepting)] if accepting else None
 
@@ -67,7 +67,7 @@ class Group:
         return tuple(self._members.values())
 
     def add_member(self, name: str, handle: Handle, *, filter: Filter | None = None) -> Member:  # noqa: A002
-        """Let somebody join: the next message may be theirs."""
+        """Add a member: it may get the next message."""
         if name in self._members:
             raise InvalidSetting(
                 f"group {self.name!r} has a member {name!r} already: remove it first, or choose "
@@ -90,7 +90,7 @@ class Group:
         return register
 
     def remove_member(self, name: str) -> None:
-        """Let somebody leave: what they are working on is finished, nothing new comes."""
+        """Remove a member: it finishes the messages it works on, and gets no new ones."""
         if name not in self._members:
             raise InvalidSetting(f"group {self.name!r} has no member {name!r}")
         del self._members[name]

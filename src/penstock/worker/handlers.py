@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from penstock.client import calls
-from penstock.client.payloads import Codec, codec_for
 from penstock.errors import ClaimLost
+from penstock.payloads import Codec, codec_for
 from penstock.worker import signatures
 from penstock.worker.middleware import Middleware, Next, wrapped
 from penstock.worker.options import Options, RunIn

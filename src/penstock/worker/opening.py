@@ -6,8 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from penstock.client.endings import end
-from penstock.client.retrying import backoff
+from penstock.backoff import backoff
+from penstock.cancellation import end
 from penstock.errors import DatabaseUnavailable, EngineError
 from penstock.observe.events import Event, Name, emit
 

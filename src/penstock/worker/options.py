@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from penstock.client.consuming import Mode
+from penstock.client.consumer_options import Mode
 from penstock.errors import InvalidSetting
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Options:
     fewer do, down to none."""
 
     claim_for: timedelta = timedelta(seconds=30)
-    """How long a claim lasts when nobody extends it: how soon a crash is noticed."""
+    """How long a claim lasts unless the worker extends it: how soon a crash is noticed."""
 
     timeout: timedelta | None = None
     """How long a handler may take; a message that takes longer has failed."""
@@ -92,8 +92,8 @@ class Options:
     def longest_pause(self) -> timedelta:
         """The longest sleep of an idle queue.
 
-        Not longer than a claim: whoever looks once in each claim's time learns when it ends, and
-        is awake then, should its holder have crashed.
+        Not longer than a claim: so a worker looks at least once while another worker's claim lasts,
+        and learns when it ends.  It looks again then, in case the other worker has crashed.
         """
         usual = _LONGEST_SLEEP if self.mode is Mode.LISTEN else _LONGEST_POLL
         wanted = max(self.max_polling_interval or usual, self.polling_interval)

@@ -20,7 +20,7 @@ class Retry(Exception):
 
     def __init__(self, delay: timedelta | None = None, reason: str | None = None) -> None:
         super().__init__(reason or "the handler asked for another attempt")
-        # Told where it was raised: nobody could send it to the database.
+        # Checked where it is raised: an invalid delay could not be sent to the database.
         self.delay = duration("delay", delay)
         self.reason = reason
 

@@ -1,7 +1,7 @@
 """Handlers in processes of their own: for work that keeps a core busy.
 
-Each slot has one process.  A message that runs out of time, or whose claim is lost, takes its
-process with it, and nobody else's: a thread can't be stopped, a process can.
+Each slot has one process.  When a message runs out of time, or its claim is lost, its process is
+killed, and no other: a thread can't be stopped, a process can.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.client.consuming import FIRST_NAP, LONGEST_DOUBT, LONGEST_REGISTERED
+from penstock.client.consumer_options import FIRST_NAP, LONGEST_DOUBT, LONGEST_REGISTERED
 
 if TYPE_CHECKING:
     from penstock.worker.options import Options
@@ -31,7 +31,7 @@ class Load:
     seconds: float | None
     """How long a message takes, on average; None: none has finished yet."""
     closed: bool = False
-    """Somebody has to be alone in the worker."""
+    """A message has to be handled alone in the worker: claim nothing."""
 
 
 def waiting_room(options: Options, seconds: float | None) -> int:
@@ -74,8 +74,8 @@ def idle_pause(
     """How long to sleep after so many looks in vain, of which the first counts 1.
 
     `due_in`: seconds until something becomes due; `luck`: 0 to 1, so that a crowd of workers does
-    not look in step; `hears`: the database can wake us; `doubtful`: but somebody may publish who
-    does not.
+    not look in step; `hears`: the database can wake us; `doubtful`: a publisher may commit without
+    waking us.
     """
     first = options.polling_interval.total_seconds()
     longest = options.longest_pause.total_seconds()

@@ -11,15 +11,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from penstock.client.payloads import encode
 from penstock.errors import InvalidSetting
+from penstock.payloads import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # A fire that comes later than this was missed: the worker, or the database, was away.
 LATE = timedelta(minutes=1)
-# How far back a starting worker looks for a fire that nobody made.
+# How far back a starting worker looks for a fire that no worker made.
 CATCH_UP = timedelta(days=1)
 
 

@@ -17,7 +17,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from penstock.client.endings import end
+from penstock.cancellation import end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -88,7 +88,7 @@ def signals(stop: Callable[[int], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     before: dict[signal.Signals, object] = {}
     for number in (signal.SIGTERM, signal.SIGINT):
-        # Not in a thread other than the main one, where somebody else has the signals.
+        # Only the main thread can set signal handlers; in another thread other code handles them.
         with suppress(ValueError, RuntimeError, NotImplementedError):
             before[number] = signal.getsignal(number)
             loop.add_signal_handler(number, stop, number)

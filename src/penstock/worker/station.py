@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.client import calls
 from penstock.errors import PenstockError
-from penstock.observe.events import Event, Name, anybody, emit
+from penstock.observe.events import Event, Name, emit, has_subscribers
 from penstock.worker.acks import Settler
 from penstock.worker.claims import Held, Keeper, Stage
 from penstock.worker.dispatch import Dispatcher
@@ -46,7 +46,7 @@ class Station:
         self.queue = handler.queue
         self.counters = Counters()
         self._database = client.database
-        # The name tells an operator whose claim it is, the rest makes it nobody else's.
+        # The name tells an operator which worker holds a claim; the rest makes the token unique.
         self.token = f"{worker_name[:80]}:{secrets.token_hex(8)}"
         self._solitude = solitude
         self._held: dict[MessageId, Held] = {}
@@ -178,14 +178,14 @@ class Station:
         for held in batch:
             before = self._held.get(held.id)
             if before is not None:
-                # Our own claim on it had ended before we knew, and the token is the same: whoever
-                # still works on it must not finish what is now handed out anew.
+                # Our earlier claim on it had ended before we knew, and both have the same token.  A
+                # handler that still works on the earlier one must not settle the new one.
                 self._lose(before)
             self._held[held.id] = held
         self._admit(batch, suspects)
 
     def _admit(self, batch: list[Held], suspects: Collection[MessageId]) -> None:
-        """Begin with them, unless somebody has to be alone; the others come again."""
+        """Start these messages; if one has to be handled alone, release the others."""
         if self.accepting and not self._solitude.taken:
             suspect = next((held for held in batch if held.id in suspects), None)
             if suspect is None:
@@ -212,7 +212,7 @@ class Station:
         if held.lost or outcome is None:
             self._lose(held)
             return
-        if anybody():
+        if has_subscribers():
             if outcome.verdict in _HANDLED:
                 self._tell(Name.MESSAGE_HANDLED, held, seconds=seconds)
             elif outcome.verdict in _FAILED:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from penstock.worker.schedules import Schedule
 
-# A key is remembered for longer than anybody may look back.
+# A dedupe key is remembered for longer than any worker looks back.
 _REMEMBERED = 2 * CATCH_UP
 _DATABASE_TIME: Call[datetime] = Call("select clock_timestamp()", (), one(same))
 

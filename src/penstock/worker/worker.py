@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from penstock.cancellation import end
 from penstock.client._async.client import Client
-from penstock.client.endings import end
 from penstock.client.values import duration
 from penstock.errors import InvalidSetting, WorkerGaveUp
 from penstock.observe.events import Event, Name, emit

@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from penstock import errors
-from penstock.client import consuming
+from penstock.client import consumer_options
 from penstock.client._async import consumer as consumer_module
 from penstock.client._async.client import connect
-from penstock.client.listening import Reach
 from penstock.observe import Event, Name, subscribe
+from penstock.postgres.subscription import Reach
 from tests.fixtures.patience import eventually_async
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def mq(database: Database) -> AsyncIterator[Client]:
 @pytest.fixture
 def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle consumer has no doubts: what wakes it is a notification, or a due time."""
-    monkeypatch.setattr(consuming.Stragglers, "left", lambda self, oldest_writer: False)
+    monkeypatch.setattr(consumer_options.Stragglers, "left", lambda self, oldest_writer: False)
 
 
 async def taken(consumer: Consumer[Any], count: int) -> list[Any]:

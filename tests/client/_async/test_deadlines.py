@@ -9,9 +9,9 @@ import pytest
 
 from penstock import errors
 from penstock.client import calls
-from penstock.client._async import session
 from penstock.client._async.client import connect
 from penstock.client.rows import nothing
+from penstock.postgres._async import connection as connection_module
 from tests.fixtures.patience import eventually_async
 from tests.fixtures.proxy import Way
 
@@ -33,7 +33,7 @@ LONG_SLEEP: calls.Call[None] = calls.Call("select pg_sleep(0.6)", (), nothing, l
 @pytest.fixture
 async def mq(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
     """A client that tries once, and not for long, with a queue "billing" of "orders"."""
-    monkeypatch.setattr(session, "CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr(connection_module, "CANCEL_SECONDS", 0.2)
     async with connect(proxy.dsn, call_timeout=SHORT, retry_for=ONCE) as client:
         await client.create_queue("billing", topic="orders")
         yield client
@@ -79,7 +79,7 @@ async def test_what_changes_nothing_may_be_asked_again(mq: Client, proxy: Proxy)
 async def test_a_call_on_a_dead_line_goes_on_with_another(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr(connection_module, "CANCEL_SECONDS", 0.2)
     async with connect(proxy.dsn, call_timeout=SHORT) as patient:
         await patient.create_queue("billing", topic="orders")
         await patient.publish("orders", 1, dedupe_key="a")

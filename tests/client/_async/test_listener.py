@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from penstock.client._async.concurrency import sleep
-from penstock.client._async.database import Database as Connections
-from penstock.client._async.listener import Listener, Watch
-from penstock.client.listening import Reach, Rhythm
+from penstock.client import calls
+from penstock.postgres._async.concurrency import sleep
+from penstock.postgres._async.database import Database as Connections
+from penstock.postgres._async.listener import Listener, Watch
+from penstock.postgres.subscription import ListenerTimes, Reach
 from penstock.settings import Settings
 from tests.fixtures.patience import eventually_async
 from tests.fixtures.proxy import Way
@@ -25,18 +26,22 @@ if TYPE_CHECKING:
 
 # A minute is as good as for ever here: a test that needs it fails.
 LONG = 60.0
-QUICK = Rhythm(heartbeat=0.1, patience=0.3, first_delay=0.01, longest_delay=0.05)
+BILLING = calls.channel("billing")
+SHIPPING = calls.channel("shipping")
+QUICK = ListenerTimes(heartbeat=0.1, patience=0.3, first_delay=0.01, longest_delay=0.05)
 # Nothing but a broken connection ends this line.
-PATIENT = Rhythm(heartbeat=LONG, patience=LONG, first_delay=0.01, longest_delay=0.05)
+PATIENT = ListenerTimes(heartbeat=LONG, patience=LONG, first_delay=0.01, longest_delay=0.05)
 
 Session = psycopg.Connection[Any]
 
 
 @asynccontextmanager
-async def listening(dsn: str, rhythm: Rhythm = PATIENT, **settings: Any) -> AsyncIterator[Listener]:
+async def listening(
+    dsn: str, times: ListenerTimes = PATIENT, **settings: Any
+) -> AsyncIterator[Listener]:
     connections = Connections(Settings(dsn=dsn, **settings))
     await connections.open()
-    listener = Listener(connections, rhythm)
+    listener = Listener(connections, times)
     try:
         yield listener
     finally:
@@ -79,9 +84,9 @@ async def test_notification_wakes_the_watches_of_its_queue_and_no_other(
 ) -> None:
     async with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as first,
-        listener.watch("billing") as second,
-        listener.watch("shipping") as other,
+        listener.watch(BILLING) as first,
+        listener.watch(BILLING) as second,
+        listener.watch(SHIPPING) as other,
     ):
         for watch in (first, second, other):
             await hearing(watch)
@@ -92,7 +97,10 @@ async def test_notification_wakes_the_watches_of_its_queue_and_no_other(
 
 
 async def test_watch_is_woken_once_listen_is_in_force(database: Database, db: Session) -> None:
-    async with listening(database.dsn) as listener, listener.watch("billing") as watch:
+    async with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         assert await watch.wait(LONG)
         assert watch.reach is Reach.HEARING
 
@@ -102,8 +110,8 @@ async def test_notification_between_two_waits_is_not_missed(
 ) -> None:
     async with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as watch,
-        listener.watch("shipping") as other,
+        listener.watch(BILLING) as watch,
+        listener.watch(SHIPPING) as other,
     ):
         await hearing(watch)
         await hearing(other)
@@ -115,7 +123,10 @@ async def test_notification_between_two_waits_is_not_missed(
 
 
 async def test_publishing_wakes_a_watch(database: Database, db: Session) -> None:
-    async with listening(database.dsn) as listener, listener.watch("billing") as watch:
+    async with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         await hearing(watch)
         db.execute("select penstock.publish_message('orders', '1')")
         assert await watch.wait(LONG)
@@ -124,8 +135,8 @@ async def test_publishing_wakes_a_watch(database: Database, db: Session) -> None
 async def test_all_queues_share_one_connection(database: Database, db: Session) -> None:
     async with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as first,
-        listener.watch("shipping") as second,
+        listener.watch(BILLING) as first,
+        listener.watch(SHIPPING) as second,
     ):
         await hearing(first)
         await hearing(second)
@@ -135,8 +146,11 @@ async def test_all_queues_share_one_connection(database: Database, db: Session) 
 async def test_queue_that_nobody_watches_any_more_is_not_listened_to(
     database: Database, db: Session
 ) -> None:
-    async with listening(database.dsn) as listener, listener.watch("billing") as stays:
-        async with listener.watch("shipping") as leaves:
+    async with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as stays,
+    ):
+        async with listener.watch(SHIPPING) as leaves:
             await hearing(leaves)
             await hearing(stays)
         await eventually_async(lambda: listener._in_force == {"queue:billing"})
@@ -145,7 +159,10 @@ async def test_queue_that_nobody_watches_any_more_is_not_listened_to(
 
 
 async def test_closing_ends_the_connection(database: Database, db: Session) -> None:
-    async with listening(database.dsn) as listener, listener.watch("billing") as watch:
+    async with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         await hearing(watch)
         assert backends(db)
     await eventually_async(lambda: not backends(db))
@@ -153,7 +170,7 @@ async def test_closing_ends_the_connection(database: Database, db: Session) -> N
 
 async def test_strange_names_are_listened_to(database: Database, db: Session) -> None:
     name = 'a "quoted"; listen x; ' + "ü" * 150
-    async with listening(database.dsn) as listener, listener.watch(name) as watch:
+    async with listening(database.dsn) as listener, listener.watch(calls.channel(name)) as watch:
         await hearing(watch)
         notify(db, name)
         assert await watch.wait(LONG)
@@ -164,8 +181,8 @@ async def test_terminated_connection_is_replaced_and_everyone_looks(
 ) -> None:
     async with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as first,
-        listener.watch("shipping") as second,
+        listener.watch(BILLING) as first,
+        listener.watch(SHIPPING) as second,
     ):
         await hearing(first)
         await hearing(second)
@@ -181,7 +198,7 @@ async def test_terminated_connection_is_replaced_and_everyone_looks(
 
 
 async def test_watch_knows_while_it_can_not_be_woken(proxy: Proxy, db: Session) -> None:
-    async with listening(proxy.dsn) as listener, listener.watch("billing") as watch:
+    async with listening(proxy.dsn) as listener, listener.watch(BILLING) as watch:
         await hearing(watch)
         proxy.refusing = True
         proxy.cut()
@@ -193,7 +210,10 @@ async def test_watch_knows_while_it_can_not_be_woken(proxy: Proxy, db: Session) 
 
 
 async def test_half_open_connection_is_noticed(proxy: Proxy, db: Session) -> None:
-    async with listening(proxy.dsn, QUICK) as listener, listener.watch("billing") as watch:
+    async with (
+        listening(proxy.dsn, QUICK) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         await hearing(watch)
         connections = proxy.accepted
         proxy.half_open()
@@ -206,7 +226,10 @@ async def test_half_open_connection_is_noticed(proxy: Proxy, db: Session) -> Non
 
 @pytest.mark.parametrize("way", [Way.TO_SERVER, Way.TO_CLIENT])
 async def test_black_hole_in_one_direction_is_noticed(proxy: Proxy, db: Session, way: Way) -> None:
-    async with listening(proxy.dsn, QUICK) as listener, listener.watch("billing") as watch:
+    async with (
+        listening(proxy.dsn, QUICK) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         await hearing(watch)
         proxy.swallowed = way
         await eventually_async(lambda: watch.reach is Reach.NOT_YET)
@@ -224,7 +247,10 @@ async def test_quiet_line_that_lives_is_asked_and_kept(proxy: Proxy, db: Session
         beats.update(found.fetchall())
         return len(beats)
 
-    async with listening(proxy.dsn, QUICK) as listener, listener.watch("billing") as watch:
+    async with (
+        listening(proxy.dsn, QUICK) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         await hearing(watch)
         connections = proxy.accepted
         await eventually_async(lambda: note_beat() >= 4)
@@ -234,7 +260,7 @@ async def test_quiet_line_that_lives_is_asked_and_kept(proxy: Proxy, db: Session
 
 async def test_answers_that_come_byte_by_byte_are_understood(proxy: Proxy, db: Session) -> None:
     proxy.drip = 1
-    async with listening(proxy.dsn) as listener, listener.watch("billing") as watch:
+    async with listening(proxy.dsn) as listener, listener.watch(BILLING) as watch:
         await hearing(watch)
         notify(db, "billing")
         assert await watch.wait(LONG)
@@ -243,12 +269,12 @@ async def test_answers_that_come_byte_by_byte_are_understood(proxy: Proxy, db: S
 async def test_watch_that_joins_while_the_line_is_down_is_served_later(
     proxy: Proxy, db: Session
 ) -> None:
-    async with listening(proxy.dsn) as listener, listener.watch("billing") as first:
+    async with listening(proxy.dsn) as listener, listener.watch(BILLING) as first:
         await hearing(first)
         proxy.refusing = True
         terminate(db, backends(db)[0])
         await eventually_async(lambda: first.reach is Reach.NOT_YET)
-        async with listener.watch("shipping") as second:
+        async with listener.watch(SHIPPING) as second:
             proxy.heal()
             await hearing(second)
             notify(db, "shipping")
@@ -259,11 +285,14 @@ async def test_watch_that_joins_while_the_server_is_being_asked_is_served_at_onc
     proxy: Proxy, db: Session
 ) -> None:
     # Nothing else wakes this listener: a ring that is lost is lost for good.
-    deaf = Rhythm(heartbeat=100 * LONG, patience=LONG)
-    async with listening(proxy.dsn, deaf) as listener, listener.watch("billing") as first:
+    deaf = ListenerTimes(heartbeat=100 * LONG, patience=LONG)
+    async with (
+        listening(proxy.dsn, deaf) as listener,
+        listener.watch(BILLING) as first,
+    ):
         await hearing(first)
         proxy.delay = 0.3
-        async with listener.watch("shipping") as second:
+        async with listener.watch(SHIPPING) as second:
             # Its LISTEN is on its way by now, and held up in the proxy.
             await sleep(0.05)
             third = Watch(listener, "third")
@@ -278,7 +307,7 @@ async def test_pooler_that_shares_sessions_is_recognised(
 ) -> None:
     async with (
         listening(pgbouncer.dsn(database.name)) as listener,
-        listener.watch("billing") as watch,
+        listener.watch(BILLING) as watch,
     ):
         assert await watch.wait(LONG)
         assert watch.reach is Reach.DEAF
@@ -296,7 +325,7 @@ async def test_no_connection_is_made_where_the_settings_name_a_pooler(
 ) -> None:
     async with (
         listening(pgbouncer.dsn(database.name), pooler=True) as listener,
-        listener.watch("billing") as watch,
+        listener.watch(BILLING) as watch,
     ):
         assert watch.reach is Reach.DEAF
         assert not await watch.wait(0)

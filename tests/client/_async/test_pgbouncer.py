@@ -9,7 +9,7 @@ import pytest
 
 from penstock import errors
 from penstock.client._async.client import connect
-from penstock.client.consuming import Mode
+from penstock.client.consumer_options import Mode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,7 +10,7 @@ import pytest
 import penstock
 from penstock import errors
 from penstock.client._async.client import connect
-from penstock.client._async.concurrency import Background
+from penstock.postgres._async.concurrency import Background
 from tests.fixtures.patience import eventually_async
 from tests.fixtures.proxy import Moment
 
@@ -263,3 +263,58 @@ async def test_requeueing_dead_letters_is_not_repeated_blindly(shaky: Client, pr
     proxy.cut_at(b"requeue_dlq_messages(", Moment.AFTER)
     with pytest.raises(errors.OutcomeUnknown):
         await shaky.requeue("billing", [message.id])
+
+
+async def test_publishing_is_not_repeated_after_its_dedupe_window(
+    shaky: Client, proxy: Proxy, db: psycopg.Connection[Any]
+) -> None:
+    """The engine would take the repetition for a new message."""
+    cut = proxy.cut_at(b"order-7", Moment.AFTER)
+    with pytest.raises(errors.OutcomeUnknown):
+        await shaky.publish(
+            "orders", 1, dedupe_key="order-7", dedupe_window=timedelta(milliseconds=1)
+        )
+    assert cut.is_set()
+    assert published(db) == 1
+
+
+async def test_many_are_not_repeated_after_their_dedupe_window(
+    shaky: Client, proxy: Proxy, db: psycopg.Connection[Any]
+) -> None:
+    cut = proxy.cut_at(b"order-7", Moment.AFTER)
+    with pytest.raises(errors.OutcomeUnknown):
+        await shaky.publish_many(
+            "orders", [1], dedupe_keys=["order-7"], dedupe_window=timedelta(milliseconds=1)
+        )
+    assert cut.is_set()
+    assert published(db) == 1
+
+
+async def test_transaction_with_a_failed_statement_says_that_nothing_was_committed(
+    shaky: Client, db: psycopg.Connection[Any]
+) -> None:
+    async def work() -> None:
+        async with shaky.transaction() as connection:
+            await shaky.publish("orders", 1, connection=connection)
+            with pytest.raises(errors.UnknownQueue):
+                await shaky.ack_many("no such queue", [1], "token", connection=connection)
+
+    with pytest.raises(errors.TransactionAborted, match="nothing of the transaction"):
+        await work()
+    assert published(db) == 0
+    # The connection is as good as new.
+    assert await shaky.publish("orders", 2)
+    async with shaky.transaction() as connection:
+        await shaky.publish("orders", 3, connection=connection)
+    assert published(db) == 2
+
+
+async def test_failed_statement_in_a_savepoint_spoils_nothing(
+    shaky: Client, db: psycopg.Connection[Any]
+) -> None:
+    async with shaky.transaction() as connection:
+        await shaky.publish("orders", 1, connection=connection)
+        with pytest.raises(errors.UnknownQueue):
+            async with connection.transaction():
+                await shaky.ack_many("no such queue", [1], "token", connection=connection)
+    assert published(db) == 1

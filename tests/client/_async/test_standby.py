@@ -9,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 
 from penstock import errors
 from penstock.client._async.client import connect
-from penstock.client._async.concurrency import Background
+from penstock.postgres._async.concurrency import Background
 from tests.fixtures.patience import eventually_async
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import errors
-from penstock.client._async.concurrency import Background
+from penstock.postgres._async.concurrency import Background
 
 if TYPE_CHECKING:
     from penstock import Client

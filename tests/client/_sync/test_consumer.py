@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 from penstock import errors
-from penstock.client import consuming
+from penstock.client import consumer_options
 from penstock.client._sync import consumer as consumer_module
 from penstock.client._sync.client import connect
-from penstock.client.listening import Reach
 from penstock.observe import Event, Name, subscribe
+from penstock.postgres.subscription import Reach
 from tests.fixtures.patience import eventually_sync
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def mq(database: Database) -> Iterator[Client]:
 @pytest.fixture
 def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle consumer has no doubts: what wakes it is a notification, or a due time."""
-    monkeypatch.setattr(consuming.Stragglers, "left", lambda self, oldest_writer: False)
+    monkeypatch.setattr(consumer_options.Stragglers, "left", lambda self, oldest_writer: False)
 
 
 def taken(consumer: Consumer[Any], count: int) -> list[Any]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from penstock.client._sync.concurrency import sleep
-from penstock.client._sync.database import Database as Connections
-from penstock.client._sync.listener import Listener, Watch
-from penstock.client.listening import Reach, Rhythm
+from penstock.client import calls
+from penstock.postgres._sync.concurrency import sleep
+from penstock.postgres._sync.database import Database as Connections
+from penstock.postgres._sync.listener import Listener, Watch
+from penstock.postgres.subscription import ListenerTimes, Reach
 from penstock.settings import Settings
 from tests.fixtures.patience import eventually_sync
 from tests.fixtures.proxy import Way
@@ -26,18 +27,20 @@ if TYPE_CHECKING:
 
 # A minute is as good as for ever here: a test that needs it fails.
 LONG = 60.0
-QUICK = Rhythm(heartbeat=0.1, patience=0.3, first_delay=0.01, longest_delay=0.05)
+BILLING = calls.channel("billing")
+SHIPPING = calls.channel("shipping")
+QUICK = ListenerTimes(heartbeat=0.1, patience=0.3, first_delay=0.01, longest_delay=0.05)
 # Nothing but a broken connection ends this line.
-PATIENT = Rhythm(heartbeat=LONG, patience=LONG, first_delay=0.01, longest_delay=0.05)
+PATIENT = ListenerTimes(heartbeat=LONG, patience=LONG, first_delay=0.01, longest_delay=0.05)
 
 Session = psycopg.Connection[Any]
 
 
 @contextmanager
-def listening(dsn: str, rhythm: Rhythm = PATIENT, **settings: Any) -> Iterator[Listener]:
+def listening(dsn: str, times: ListenerTimes = PATIENT, **settings: Any) -> Iterator[Listener]:
     connections = Connections(Settings(dsn=dsn, **settings))
     connections.open()
-    listener = Listener(connections, rhythm)
+    listener = Listener(connections, times)
     try:
         yield listener
     finally:
@@ -80,9 +83,9 @@ def test_notification_wakes_the_watches_of_its_queue_and_no_other(
 ) -> None:
     with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as first,
-        listener.watch("billing") as second,
-        listener.watch("shipping") as other,
+        listener.watch(BILLING) as first,
+        listener.watch(BILLING) as second,
+        listener.watch(SHIPPING) as other,
     ):
         for watch in (first, second, other):
             hearing(watch)
@@ -93,7 +96,10 @@ def test_notification_wakes_the_watches_of_its_queue_and_no_other(
 
 
 def test_watch_is_woken_once_listen_is_in_force(database: Database, db: Session) -> None:
-    with listening(database.dsn) as listener, listener.watch("billing") as watch:
+    with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         assert watch.wait(LONG)
         assert watch.reach is Reach.HEARING
 
@@ -101,8 +107,8 @@ def test_watch_is_woken_once_listen_is_in_force(database: Database, db: Session)
 def test_notification_between_two_waits_is_not_missed(database: Database, db: Session) -> None:
     with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as watch,
-        listener.watch("shipping") as other,
+        listener.watch(BILLING) as watch,
+        listener.watch(SHIPPING) as other,
     ):
         hearing(watch)
         hearing(other)
@@ -114,7 +120,10 @@ def test_notification_between_two_waits_is_not_missed(database: Database, db: Se
 
 
 def test_publishing_wakes_a_watch(database: Database, db: Session) -> None:
-    with listening(database.dsn) as listener, listener.watch("billing") as watch:
+    with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         hearing(watch)
         db.execute("select penstock.publish_message('orders', '1')")
         assert watch.wait(LONG)
@@ -123,8 +132,8 @@ def test_publishing_wakes_a_watch(database: Database, db: Session) -> None:
 def test_all_queues_share_one_connection(database: Database, db: Session) -> None:
     with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as first,
-        listener.watch("shipping") as second,
+        listener.watch(BILLING) as first,
+        listener.watch(SHIPPING) as second,
     ):
         hearing(first)
         hearing(second)
@@ -134,8 +143,11 @@ def test_all_queues_share_one_connection(database: Database, db: Session) -> Non
 def test_queue_that_nobody_watches_any_more_is_not_listened_to(
     database: Database, db: Session
 ) -> None:
-    with listening(database.dsn) as listener, listener.watch("billing") as stays:
-        with listener.watch("shipping") as leaves:
+    with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as stays,
+    ):
+        with listener.watch(SHIPPING) as leaves:
             hearing(leaves)
             hearing(stays)
         eventually_sync(lambda: listener._in_force == {"queue:billing"})
@@ -144,7 +156,10 @@ def test_queue_that_nobody_watches_any_more_is_not_listened_to(
 
 
 def test_closing_ends_the_connection(database: Database, db: Session) -> None:
-    with listening(database.dsn) as listener, listener.watch("billing") as watch:
+    with (
+        listening(database.dsn) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         hearing(watch)
         assert backends(db)
     eventually_sync(lambda: not backends(db))
@@ -152,7 +167,7 @@ def test_closing_ends_the_connection(database: Database, db: Session) -> None:
 
 def test_strange_names_are_listened_to(database: Database, db: Session) -> None:
     name = 'a "quoted"; listen x; ' + "ü" * 150
-    with listening(database.dsn) as listener, listener.watch(name) as watch:
+    with listening(database.dsn) as listener, listener.watch(calls.channel(name)) as watch:
         hearing(watch)
         notify(db, name)
         assert watch.wait(LONG)
@@ -163,8 +178,8 @@ def test_terminated_connection_is_replaced_and_everyone_looks(
 ) -> None:
     with (
         listening(database.dsn) as listener,
-        listener.watch("billing") as first,
-        listener.watch("shipping") as second,
+        listener.watch(BILLING) as first,
+        listener.watch(SHIPPING) as second,
     ):
         hearing(first)
         hearing(second)
@@ -180,7 +195,7 @@ def test_terminated_connection_is_replaced_and_everyone_looks(
 
 
 def test_watch_knows_while_it_can_not_be_woken(proxy: Proxy, db: Session) -> None:
-    with listening(proxy.dsn) as listener, listener.watch("billing") as watch:
+    with listening(proxy.dsn) as listener, listener.watch(BILLING) as watch:
         hearing(watch)
         proxy.refusing = True
         proxy.cut()
@@ -192,7 +207,10 @@ def test_watch_knows_while_it_can_not_be_woken(proxy: Proxy, db: Session) -> Non
 
 
 def test_half_open_connection_is_noticed(proxy: Proxy, db: Session) -> None:
-    with listening(proxy.dsn, QUICK) as listener, listener.watch("billing") as watch:
+    with (
+        listening(proxy.dsn, QUICK) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         hearing(watch)
         connections = proxy.accepted
         proxy.half_open()
@@ -205,7 +223,10 @@ def test_half_open_connection_is_noticed(proxy: Proxy, db: Session) -> None:
 
 @pytest.mark.parametrize("way", [Way.TO_SERVER, Way.TO_CLIENT])
 def test_black_hole_in_one_direction_is_noticed(proxy: Proxy, db: Session, way: Way) -> None:
-    with listening(proxy.dsn, QUICK) as listener, listener.watch("billing") as watch:
+    with (
+        listening(proxy.dsn, QUICK) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         hearing(watch)
         proxy.swallowed = way
         eventually_sync(lambda: watch.reach is Reach.NOT_YET)
@@ -223,7 +244,10 @@ def test_quiet_line_that_lives_is_asked_and_kept(proxy: Proxy, db: Session) -> N
         beats.update(found.fetchall())
         return len(beats)
 
-    with listening(proxy.dsn, QUICK) as listener, listener.watch("billing") as watch:
+    with (
+        listening(proxy.dsn, QUICK) as listener,
+        listener.watch(BILLING) as watch,
+    ):
         hearing(watch)
         connections = proxy.accepted
         eventually_sync(lambda: note_beat() >= 4)
@@ -233,19 +257,19 @@ def test_quiet_line_that_lives_is_asked_and_kept(proxy: Proxy, db: Session) -> N
 
 def test_answers_that_come_byte_by_byte_are_understood(proxy: Proxy, db: Session) -> None:
     proxy.drip = 1
-    with listening(proxy.dsn) as listener, listener.watch("billing") as watch:
+    with listening(proxy.dsn) as listener, listener.watch(BILLING) as watch:
         hearing(watch)
         notify(db, "billing")
         assert watch.wait(LONG)
 
 
 def test_watch_that_joins_while_the_line_is_down_is_served_later(proxy: Proxy, db: Session) -> None:
-    with listening(proxy.dsn) as listener, listener.watch("billing") as first:
+    with listening(proxy.dsn) as listener, listener.watch(BILLING) as first:
         hearing(first)
         proxy.refusing = True
         terminate(db, backends(db)[0])
         eventually_sync(lambda: first.reach is Reach.NOT_YET)
-        with listener.watch("shipping") as second:
+        with listener.watch(SHIPPING) as second:
             proxy.heal()
             hearing(second)
             notify(db, "shipping")
@@ -256,11 +280,14 @@ def test_watch_that_joins_while_the_server_is_being_asked_is_served_at_once(
     proxy: Proxy, db: Session
 ) -> None:
     # Nothing else wakes this listener: a ring that is lost is lost for good.
-    deaf = Rhythm(heartbeat=100 * LONG, patience=LONG)
-    with listening(proxy.dsn, deaf) as listener, listener.watch("billing") as first:
+    deaf = ListenerTimes(heartbeat=100 * LONG, patience=LONG)
+    with (
+        listening(proxy.dsn, deaf) as listener,
+        listener.watch(BILLING) as first,
+    ):
         hearing(first)
         proxy.delay = 0.3
-        with listener.watch("shipping") as second:
+        with listener.watch(SHIPPING) as second:
             # Its LISTEN is on its way by now, and held up in the proxy.
             sleep(0.05)
             third = Watch(listener, "third")
@@ -275,7 +302,7 @@ def test_pooler_that_shares_sessions_is_recognised(
 ) -> None:
     with (
         listening(pgbouncer.dsn(database.name)) as listener,
-        listener.watch("billing") as watch,
+        listener.watch(BILLING) as watch,
     ):
         assert watch.wait(LONG)
         assert watch.reach is Reach.DEAF
@@ -293,7 +320,7 @@ def test_no_connection_is_made_where_the_settings_name_a_pooler(
 ) -> None:
     with (
         listening(pgbouncer.dsn(database.name), pooler=True) as listener,
-        listener.watch("billing") as watch,
+        listener.watch(BILLING) as watch,
     ):
         assert watch.reach is Reach.DEAF
         assert not watch.wait(0)

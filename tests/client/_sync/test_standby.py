@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from penstock import errors
 from penstock.client._sync.client import connect
-from penstock.client._sync.concurrency import Background
+from penstock.postgres._sync.concurrency import Background
 from tests.fixtures.patience import eventually_sync
 
 if TYPE_CHECKING:

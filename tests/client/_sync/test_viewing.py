@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import errors
-from penstock.client._sync import viewing
-from penstock.client._sync.concurrency import Background, Event
+from penstock.client._sync import client as client_module
 from penstock.models import MessageState
+from penstock.postgres._sync.concurrency import Background, Event
 
 if TYPE_CHECKING:
     from penstock import Client
 
 
 def test_browsing_shows_every_message_and_claims_none(mq: Client, orders: str) -> None:
-    mq.publish_many(orders, range(viewing.PAGE + 3))
+    mq.publish_many(orders, range(client_module.PAGE + 3))
     mq.claim("billing", count=1)
     seen = [each for each in mq.browse("billing")]
-    assert [each.payload for each in seen] == list(range(viewing.PAGE + 3))
+    assert [each.payload for each in seen] == list(range(client_module.PAGE + 3))
     assert [each.state for each in seen[:2]] == [MessageState.CLAIMED, MessageState.WAITING]
-    assert len(mq.claim("billing", count=1000)) == viewing.PAGE + 2
+    assert len(mq.claim("billing", count=1000)) == client_module.PAGE + 2
 
 
 def test_browsing_can_begin_behind_a_message(mq: Client, orders: str) -> None:

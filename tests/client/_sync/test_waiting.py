@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import errors
-from penstock.client._sync.concurrency import Background
+from penstock.postgres._sync.concurrency import Background
 
 if TYPE_CHECKING:
     from penstock import Client

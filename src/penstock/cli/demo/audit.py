@@ -15,8 +15,8 @@ from penstock.cli.demo.players import expected_failures
 from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import BILLING, DELAY, PARTS, SHIPPING, Fate, Part, Script
 from penstock.client import calls
-from penstock.client.blocking import run
 from penstock.models import DeadLetter, QueueStatistics
+from penstock.postgres.call import run
 
 MILLISECONDS = 1000
 # The delay is kept by the database's clock and measured with ours.

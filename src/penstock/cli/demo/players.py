@@ -15,8 +15,8 @@ from penstock.cli.demo.ledger import Ledger
 from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import DELAY, PARTS, PRIORITY, Beat, Fate, Order, Part, Script
 from penstock.client import calls
-from penstock.client.blocking import run
 from penstock.models import ClaimedMessage
+from penstock.postgres.call import run
 
 Connect = Callable[[], Connection[Any]]
 

@@ -20,7 +20,7 @@ from penstock.cli.demo.players import Connect, Troupe, expected_failures
 from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import PARTS, Fate, Part, Script
 from penstock.client import calls
-from penstock.client.blocking import run
+from penstock.postgres.call import run
 
 TICK = 0.25
 DEADLINE = 45.0

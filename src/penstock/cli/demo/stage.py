@@ -10,9 +10,9 @@ from psycopg import Connection
 
 from penstock.cli.demo.story import PARTS, Part
 from penstock.client import calls
-from penstock.client.blocking import run
 from penstock.errors import UnknownTopic
 from penstock.models import Ordering
+from penstock.postgres.call import run
 
 PREFIX = "penstock-demo-"
 

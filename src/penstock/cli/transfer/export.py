@@ -80,7 +80,7 @@ def _copy(session: Session, source: sources.Source, sink: sinks.Sink) -> None:
 
 
 def _total(session: Session, source: sources.Source) -> int | None:
-    """What the bar counts towards; of a log nobody knows without reading it."""
+    """The bar's total; None for a topic: its log can't be counted without reading it."""
     if source.kind == "topic" or not session.output.aside.is_terminal:
         return None
     counted = session.run(calls.queue_statistics(source.name))

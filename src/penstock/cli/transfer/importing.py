@@ -25,7 +25,7 @@ from penstock.cli.arguments import TopicName
 from penstock.cli.session import Session
 from penstock.cli.transfer import reading, sinks
 from penstock.cli.transfer.formats import Format, chosen
-from penstock.client import calls, staging
+from penstock.client import calls, outgoing
 from penstock.client.calls import transfers
 from penstock.errors import translated
 
@@ -42,7 +42,7 @@ class Given:
     format: Format
     raw: bool
 
-    def messages(self) -> Iterator[staging.Outgoing]:
+    def messages(self) -> Iterator[outgoing.Outgoing]:
         return reading.messages(self.path, self.format, raw=self.raw, name=self.name)
 
 
@@ -134,21 +134,21 @@ def _publish(
     rest = islice(given.messages(), before, None)
     with session.output.progress() as progress:
         task = progress.add_task(f"importing into {topic}", total=total, completed=before)
-        while batch := staging.lines(islice(rest, BATCH)):
+        while batch := outgoing.lines(islice(rest, BATCH)):
             _publish_batch(session, topic, batch, source, done)
             done += len(batch)
             progress.update(task, completed=done)
 
 
 def _publish_batch(
-    session: Session, topic: str, batch: list[staging.Line], source: str, done: int
+    session: Session, topic: str, batch: list[outgoing.Line], source: str, done: int
 ) -> None:
     """The messages and the line in the ledger: both, or neither."""
     with translated(), session.connection.transaction():
         # First, because it locks: of two imports of one file the second learns it here.
         session.run(transfers.note_import(source, topic, done, done + len(batch)))
         session.run(calls.create_stage())
-        with session.connection.cursor().copy(staging.COPY) as copy:
+        with session.connection.cursor().copy(outgoing.COPY) as copy:
             for line in batch:
                 copy.write_row(line)
         session.run(calls.publish_stage(topic))

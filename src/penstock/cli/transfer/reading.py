@@ -14,7 +14,7 @@ import typer
 
 from penstock.cli import values
 from penstock.cli.transfer.formats import AS_JSON, HISTORY, NUMBERS, PUBLISHED, TIMES, Format
-from penstock.client.staging import Outgoing
+from penstock.client.outgoing import Outgoing
 
 Record = dict[str, Any]
 _KNOWN = frozenset({*PUBLISHED, *HISTORY})

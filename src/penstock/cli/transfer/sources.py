@@ -47,7 +47,7 @@ def of_queue(name: str) -> Source:
 
 
 def of_topic(name: str) -> Source:
-    """What is kept of the log, whoever has read it."""
+    """All messages that the log still keeps, read or not."""
 
     def page(session: Session, after: int) -> list[tuple[int, Record]]:
         found = session.run(transfers.browse_topic(name, after=after, page_size=PAGE))

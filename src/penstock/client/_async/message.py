@@ -1,20 +1,20 @@
-"""A claimed message in the hands of whoever works on it."""
+"""A claimed message, as its consumer gets it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock.client import addresses, calls
-from penstock.client.payloads import PLAIN
+from penstock.client import calls, reply
 from penstock.models import Published
 from penstock.observe import Event, Name, emit
+from penstock.payloads import PLAIN
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from penstock.client._async.database import Database
-    from penstock.client.payloads import Codec
     from penstock.models import ClaimedMessage, Json, MessageId
+    from penstock.payloads import Codec
+    from penstock.postgres._async.database import Database
 
 P = TypeVar("P")
 _UNREAD: Any = object()
@@ -24,7 +24,7 @@ class Message(Generic[P]):
     """One message, claimed by `token` until `claimed_until`.
 
     Every method tells whether the claim still held.  If it did not, nothing was changed: the
-    message has gone back to its queue, and may be with somebody else.
+    message has gone back to its queue, and another consumer may have claimed it.
     """
 
     __slots__ = (
@@ -132,11 +132,11 @@ class Message(Generic[P]):
         return until
 
     async def reply(self, payload: Any, *, connection: Any = None) -> Published:
-        """Answer whoever sent this with `request()`."""
+        """Answer the client that sent this with `request()`."""
         call = calls.publish(
-            addresses.REPLIES,
+            reply.REPLIES,
             payload,
-            headers=addresses.reply_headers(self.headers, self.id),
+            headers=reply.reply_headers(self.headers, self.id),
             correlation_id=self.correlation_id,
         )
         number = await self._database.run(call, connection=connection)

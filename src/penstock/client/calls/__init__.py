@@ -14,10 +14,6 @@ from penstock.client.calls.admin import (
     maintenance_steps,
     schema_version,
 )
-from penstock.client.calls.call import (
-    Call,
-    Repeat,
-)
 from penstock.client.calls.dead_letters import (
     dead_letter,
     dead_letter_history,
@@ -90,6 +86,7 @@ from penstock.client.calls.topics import (
     list_topics,
     revoke_topic,
 )
+from penstock.postgres.call import Call, Repeat
 
 __all__ = [
     "COPY_INTO_STAGE",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.client import rows
-from penstock.client.calls.call import Call
 from penstock.client.facts import StepDone
 from penstock.client.rows import many, maybe, nothing, one
+from penstock.postgres.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.client.rows import Row
     from penstock.models import HealthCheck
+    from penstock.postgres.call import Row
 
 
 def maintenance_steps() -> Call[list[str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.calls.call import Call, Repeat, to_json
+from penstock.client.calls.parameters import to_json
 from penstock.client.facts import Deed
 from penstock.client.rows import many, one
+from penstock.postgres.call import Call, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import rows
-from penstock.client.calls.call import Call, Repeat, given, listed
+from penstock.client.calls.parameters import given, listed
 from penstock.client.rows import many, maybe, one, optional
+from penstock.postgres.call import Call, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

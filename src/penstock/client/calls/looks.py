@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.calls.call import Call, to_json
+from penstock.client.calls.parameters import to_json
 from penstock.client.facts import (
     Activity,
     Consumer,
@@ -20,6 +20,7 @@ from penstock.client.facts import (
     Stream,
 )
 from penstock.client.rows import many, maybe, one, same
+from penstock.postgres.call import Call
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -118,7 +119,7 @@ def failing_steps() -> Call[list[FailingStep]]:
 
 
 def oldest_transaction() -> Call[float | None]:
-    """For how many seconds somebody has kept vacuum from cleaning up; None: nobody does."""
+    """For how many seconds a transaction has kept vacuum from cleaning up; None: none does."""
     return Call(
         "select max(extract(epoch from clock_timestamp() - since))::float"
         " from penstock.horizon_holders('0')",

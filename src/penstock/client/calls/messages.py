@@ -7,16 +7,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.client import rows
-from penstock.client.calls.call import Call, given, whole_seconds
+from penstock.client.calls.parameters import given, whole_seconds
 from penstock.client.rows import column, many, maybe, one, optional
 from penstock.client.values import reason
 from penstock.models import BrowsedMessage, ClaimedMessage, MessageId, MessageState
+from penstock.postgres.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from penstock.client.rows import Row
+    from penstock.postgres.call import Row
 
 _MESSAGE = (
     "message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, "

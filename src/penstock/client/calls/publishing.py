@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.calls.call import Call, Repeat, given, listed
-from penstock.client.payloads import encode
+from penstock.client.calls.parameters import given
 from penstock.client.rows import column, nothing, one
-from penstock.client.values import duration, moment, text
+from penstock.client.values import duration, moment, text, whole
 from penstock.models import MessageId
+from penstock.payloads import encode
+from penstock.postgres.call import Call, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from penstock.models import Json
 
 T = TypeVar("T")
+DEDUPE_WINDOW = timedelta(minutes=5)
+"""How long the engine remembers a dedupe key, unless the caller or the database says otherwise."""
 _FROM_NOW = (
     "array(select penstock.clock() + d from unnest(%s::interval[]) with ordinality u(d, n) "
     "order by n)"
@@ -48,7 +52,7 @@ def publish(
         ("deliver_after => %s::timestamptz", moment("deliver_after", deliver_after)),
         ("headers => %s::text::jsonb", None if headers is None else encode(headers)),
         ("key => %s", text("key", key)),
-        ("priority => %s::int", priority),
+        ("priority => %s::int", whole("priority", priority)),
         ("expires_at => penstock.clock() + %s::interval", duration("expires_in", expires_after)),
         ("expires_at => %s::timestamptz", moment("expires_at", expires_at)),
         ("dedupe_key => %s", text("dedupe_key", dedupe_key)),
@@ -61,6 +65,7 @@ def publish(
         (topic, encode(payload), *values),
         one(MessageId),
         repeat=_repeat([dedupe_key]),
+        recognised_for=dedupe_window or DEDUPE_WINDOW,
     )
 
 
@@ -88,20 +93,21 @@ def publish_many(
             "headers => %s::text[]::jsonb[]",
             _texts(headers),
         ),
-        ("keys => %s::text[]", listed(keys)),
-        ("priorities => %s::int[]", listed(priorities)),
+        ("keys => %s::text[]", _checked(text, "keys", keys)),
+        ("priorities => %s::int[]", _checked(whole, "priorities", priorities)),
         (f"expires_at => {_FROM_NOW}", _checked(duration, "expires_in", expire_after)),
         ("expires_at => %s::timestamptz[]", _checked(moment, "expires_at", expires_at)),
-        ("dedupe_keys => %s::text[]", listed(dedupe_keys)),
+        ("dedupe_keys => %s::text[]", _checked(text, "dedupe_keys", dedupe_keys)),
         ("dedupe_window => %s::interval", duration("dedupe_window", dedupe_window)),
-        ("correlation_ids => %s::text[]", listed(correlation_ids)),
-        ("tenant_ids => %s::text[]", listed(tenant_ids)),
+        ("correlation_ids => %s::text[]", _checked(text, "correlation_ids", correlation_ids)),
+        ("tenant_ids => %s::text[]", _checked(text, "tenant_ids", tenant_ids)),
     )
     return Call(
         f"select penstock.publish_messages(%s, %s::text[]::jsonb[]{options})",
         (topic, [encode(payload) for payload in payloads], *values),
         column(MessageId),
         repeat=_repeat(dedupe_keys or [None]),
+        recognised_for=dedupe_window or DEDUPE_WINDOW,
     )
 
 

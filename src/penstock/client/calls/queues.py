@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from penstock.client import rows
-from penstock.client.calls.call import Call, exact_seconds, given, to_json, whole_seconds
+from penstock.client.calls.parameters import exact_seconds, given, to_json, whole_seconds
 from penstock.client.rows import many, nothing, one, optional, single
 from penstock.client.values import choice, duration, moment, text
 from penstock.models import (
@@ -20,6 +20,7 @@ from penstock.models import (
     QueueInfo,
     QueueStatistics,
 )
+from penstock.postgres.call import Call
 
 _QUEUE = (
     "id, name, topic_name, ordering, notify, exclusive, keep_alive_until, max_delivery_attempts, "
@@ -129,7 +130,7 @@ def outlook(queue: str) -> Call[Outlook]:
 
 
 def mark() -> Call[int]:
-    """A transaction's number: whoever writes already has a lower one."""
+    """The id of a new transaction: every transaction that writes already has a lower one."""
     return Call("select pg_current_xact_id()::text::bigint", (), one(int))
 
 
@@ -154,7 +155,7 @@ def channel(queue: str) -> Call[str]:
 def start_waiting(queue: str, span: timedelta, token: str | None = None) -> Call[str]:
     """Ask publishers to notify for this long; the answer is the channel.
 
-    The next claim that finds something ends it: of this token, or without one, of anybody.
+    The next claim with this token that finds something ends it; without a token, any claim does.
     """
     parameters = (queue, whole_seconds("span", span), token)
     return Call("select penstock.start_waiting(%s, %s::int, %s)", parameters, one(str))

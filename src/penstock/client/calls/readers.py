@@ -7,9 +7,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from penstock.client import rows
-from penstock.client.calls.call import Call, given
+from penstock.client.calls.parameters import given
 from penstock.client.rows import many, nothing, one
 from penstock.models import LogMessage, ReaderId, ReaderInfo
+from penstock.postgres.call import Call
 
 _READER = "id, name, topic_name, created_at, committed_at, lag"
 _LOGGED = (

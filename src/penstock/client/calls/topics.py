@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.client import rows
-from penstock.client.calls.call import Call, given
+from penstock.client.calls.parameters import given
 from penstock.client.rows import many, nothing, one
 from penstock.models import TopicId, TopicInfo
+from penstock.postgres.call import Call
 
 if TYPE_CHECKING:
     from datetime import timedelta

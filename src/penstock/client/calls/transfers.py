@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.client import rows
-from penstock.client.calls.call import Call, Repeat, given, listed
 from penstock.client.calls.dead_letters import COLUMNS as DEAD_LETTER
+from penstock.client.calls.parameters import given, listed
 from penstock.client.rows import many, nothing, one
+from penstock.postgres.call import Call, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

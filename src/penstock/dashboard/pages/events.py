@@ -27,7 +27,7 @@ _MOST_STREAMS = 200
 
 
 class _Rendered:
-    """The newest HTML of each page that somebody watches."""
+    """The newest HTML of each page that a browser watches."""
 
     def __init__(self) -> None:
         self._number = -1

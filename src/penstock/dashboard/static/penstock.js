@@ -44,7 +44,7 @@
       source.addEventListener("trouble", () => say("database away", "trouble"));
       source.onerror = () => say("reconnecting", "trouble");
     };
-    // A page that nobody sees asks for nothing.
+    // A hidden page asks for nothing.
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) { source?.close(); source = null; } else if (!source) open();
     });

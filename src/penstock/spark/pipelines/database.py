@@ -9,10 +9,10 @@ import psycopg
 
 from penstock import schema
 from penstock.client import calls
-from penstock.client.blocking import run
 from penstock.client.calls import Call
 from penstock.client.rows import column
 from penstock.errors import DatabaseUnavailable, translate
+from penstock.postgres.call import run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

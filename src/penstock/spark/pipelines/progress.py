@@ -36,20 +36,20 @@ class Progress:
 
     @property
     def eta(self) -> timedelta | None:
-        """When the lag will be gone at this pace; None when nobody can tell."""
+        """How long until the lag is gone at this pace; None when it is unknown."""
         if self.lag is None or self.rows_per_second <= 0:
             return None
         return timedelta(seconds=round(self.lag / self.rows_per_second))
 
 
 class Watcher(Protocol):
-    """Whoever wants to be told; called a few times a second at most."""
+    """A callback that is told the progress, a few times a second at most."""
 
     def __call__(self, progress: Progress) -> None: ...
 
 
 def silence(progress: Progress) -> None:
-    """The watcher of who does not look."""
+    """A watcher that shows nothing."""
 
 
 class Pace:
@@ -89,7 +89,7 @@ class Teller:
 
 
 class LiveLine:
-    """A watcher for a terminal: one line that changes; silent where nobody looks."""
+    """A watcher for a terminal: one line that changes; silent if the console is no terminal."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, transient=True, auto_refresh=False)

@@ -1,7 +1,7 @@
 """A pipeline's memory between runs: a folder with its ledger, or with Spark's checkpoint.
 
-Whoever runs the same pipeline with the same state continues where the last run ended.  One run at
-a time: a second one would do the same batches.
+A run of the same pipeline with the same state continues where the last run ended.  One run at a
+time: a second one would do the same batches.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def write_whole(store: FileSystem, path: str, content: bytes) -> None:
-    """All or nothing: whoever reads it finds the old document or the new one."""
+    """All or nothing: a reader finds the old document or the new one."""
     store.create_dir(path.rpartition("/")[0], recursive=True)
     with store.open_output_stream(f"{path}.new") as stream:
         stream.write(content)

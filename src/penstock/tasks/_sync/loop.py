@@ -12,8 +12,8 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from penstock.client import foreign
 from penstock.errors import UnusableConnection
+from penstock.postgres import foreign
 from penstock.tasks.errors import TaskError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _must_be_awaited(connection: Any) -> bool:
     try:
         return foreign.recognise(connection) in _AWAITED
     except UnusableConnection:
-        # Nobody's that we know: the store says what it takes.
+        # An unknown library: the store's own error says which ones it takes.
         return False
 
 

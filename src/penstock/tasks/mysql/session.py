@@ -149,7 +149,7 @@ class MySQLDatabase:
                 self._configured.add(connection)
             yield connection
         except BaseException as problem:
-            # Nobody knows what state it is in, unless the server itself refused something.
+            # The connection's state is unknown, unless the server itself refused something.
             if not isinstance(problem, Exception) or not _keeps_connection(problem):
                 connection.close()
             raise

@@ -56,7 +56,7 @@ where id in %(ids)s;
 -- MySQL assigns from left to right, so the old owner is read before it is removed.
 update mq_tasks force index (primary)
 set status = 'queued', available_at = created_at,
-    last_error = concat('the lease of ', coalesce(lease_owner, 'nobody'), ' ended in attempt ', attempts),
+    last_error = concat('the lease of ', coalesce(lease_owner, 'an unknown owner'), ' ended in attempt ', attempts),
     last_error_at = %(now)s, lease_owner = null, lease_until = null, updated_at = %(now)s
 where id in %(ids)s;
 
@@ -65,7 +65,7 @@ where id in %(ids)s;
 insert into mq_task_dlq (task_id, topic, tenant_id, payload, meta, reason, failed_at)
 select id, topic, tenant_id, payload, meta,
        coalesce(%(reason)s,
-                concat('the lease of ', coalesce(lease_owner, 'nobody'), ' ended in attempt ', attempts)),
+                concat('the lease of ', coalesce(lease_owner, 'an unknown owner'), ' ended in attempt ', attempts)),
        %(now)s
 from mq_tasks where id in %(ids)s order by id;
 
@@ -74,7 +74,7 @@ from mq_tasks where id in %(ids)s order by id;
 update mq_tasks force index (primary)
 set status = 'dead', available_at = available_at,
     last_error = coalesce(%(reason)s,
-      concat('the lease of ', coalesce(lease_owner, 'nobody'), ' ended in attempt ', attempts)),
+      concat('the lease of ', coalesce(lease_owner, 'an unknown owner'), ' ended in attempt ', attempts)),
     last_error_at = %(now)s, lease_owner = null, lease_until = null, updated_at = %(now)s
 where id in %(ids)s;
 

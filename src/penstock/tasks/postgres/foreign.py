@@ -1,12 +1,12 @@
-"""Enqueuing in a transaction that somebody else has open: psycopg, asyncpg, SQLAlchemy, Django."""
+"""Enqueuing in a transaction that the caller has open: psycopg, asyncpg, SQLAlchemy, Django."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
-from penstock.client import foreign
 from penstock.client.calls import Call
+from penstock.postgres import foreign
 
 if TYPE_CHECKING:
     from penstock.tasks.sql import Parameters, Row

@@ -1,8 +1,8 @@
 """Being woken by an enqueue: one listening connection for each store, opened when first needed.
 
-Who sleeps says so in a table, and an enqueue notifies only when somebody does.  An enqueue that
-looked just before we lay down wakes nobody, so the first sleeps are short ones; a worker's polling
-is the floor below all this.
+A store that waits registers in a table, and an enqueue notifies only if a store is registered.  An
+enqueue that looked just before we registered does not notify us, so the first waits are short.  A
+worker polls as well, and so finds a task that was not announced.
 """
 
 from __future__ import annotations

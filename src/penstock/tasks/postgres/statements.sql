@@ -35,7 +35,7 @@ where id = any(%(ids)s);
 -- requeue
 update mq_tasks
 set status = 'queued', available_at = created_at,
-    last_error = 'the lease of ' || coalesce(lease_owner, 'nobody') || ' ended in attempt ' || attempts,
+    last_error = 'the lease of ' || coalesce(lease_owner, 'an unknown owner') || ' ended in attempt ' || attempts,
     last_error_at = %(now)s, lease_owner = null, lease_until = null, updated_at = %(now)s
 where id = any(%(ids)s);
 
@@ -43,7 +43,7 @@ where id = any(%(ids)s);
 insert into mq_task_dlq (task_id, topic, tenant_id, payload, meta, reason, failed_at)
 select id, topic, tenant_id, payload, meta,
        coalesce(%(reason)s::text,
-                'the lease of ' || coalesce(lease_owner, 'nobody') || ' ended in attempt ' || attempts),
+                'the lease of ' || coalesce(lease_owner, 'an unknown owner') || ' ended in attempt ' || attempts),
        %(now)s
 from mq_tasks where id = any(%(ids)s) order by id;
 
@@ -51,7 +51,7 @@ from mq_tasks where id = any(%(ids)s) order by id;
 update mq_tasks
 set status = 'dead',
     last_error = coalesce(%(reason)s::text,
-      'the lease of ' || coalesce(lease_owner, 'nobody') || ' ended in attempt ' || attempts),
+      'the lease of ' || coalesce(lease_owner, 'an unknown owner') || ' ended in attempt ' || attempts),
     last_error_at = %(now)s, lease_owner = null, lease_until = null, updated_at = %(now)s
 where id = any(%(ids)s);
 
@@ -358,7 +358,7 @@ on conflict do nothing
 returning id;
 
 -- notify
--- NOTIFY makes commits queue up behind each other, so it is used only when somebody sleeps.
+-- NOTIFY makes commits queue up behind each other, so it is used only when a worker waits.
 select pg_notify(%(channel)s, '') from mq_task_waiting
 where until > clock_timestamp() at time zone 'utc' limit 1;
 

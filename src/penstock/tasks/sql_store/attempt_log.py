@@ -1,4 +1,4 @@
-"""The attempt log: after the fact, on its own, and never in anybody's way."""
+"""The attempt log: written after an attempt, on its own; its failure changes no outcome."""
 
 from __future__ import annotations
 

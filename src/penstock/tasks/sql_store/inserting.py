@@ -29,7 +29,7 @@ class Inserts(SqlBase):
     async def _insert_foreign(
         self, connection: Any, tasks: Sequence[NewTask], *, skip_duplicates: bool
     ) -> list[TaskId]:
-        """Insert in the transaction that is open on somebody else's connection."""
+        """Insert in the transaction that is open on the caller's connection."""
 
     async def insert(self, task: NewTask, *, connection: Any = None) -> TaskId:
         [task_id] = await self.insert_many([task], connection=connection)

@@ -36,7 +36,7 @@ class Settles(AttemptLog):
         await self._log_attempt(lease, None, success=True)
 
     async def _was_done(self, session: Session, attempt: Try, lease: Lease) -> bool:
-        """An answer was lost, so look: nobody else can have acked this attempt."""
+        """After a lost answer, look at the task: no other worker can have acked this attempt."""
         if not attempt.outcome_unknown:
             return False
         found = await session.rows(self._dialect["standing"], self._timed(id=lease.task_id))

@@ -116,7 +116,7 @@ class _Ingest:
         most: int,
         most_bytes: int,
     ) -> Iterator[dict[str, Any]]:
-        """Chunks of files that nobody has ingested; without `once` this goes on and on."""
+        """Chunks of files that were not ingested yet; without `once` this goes on and on."""
         while True:
             settled = timedelta(0) if self._run.once else _SETTLED
             new = self._new(listing.find(sources, format, settled=settled))

@@ -60,7 +60,7 @@ class ParquetLake(Lake):
         moves = {each.path: each.path.removeprefix(f"{_STAGED}/") for each in made}
         self._record(app, version, {"moves": moves, "removes": [], "done": False})
         self._finish_moves()
-        # What failed tasks had staged is nobody's any more.
+        # What failed tasks had staged is not needed any more.
         self._fs.delete_dir_contents(self._at(_STAGED), missing_dir_ok=True)
 
     def pieces(self, wanted: Wanted) -> list[files.Piece]:

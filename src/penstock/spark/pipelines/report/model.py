@@ -1,4 +1,4 @@
-"""What a report shows: plain figures, whoever computed them."""
+"""What a report shows: plain figures, however they were computed."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Connections as they are written; `_sync` beside it is generated from here."""

@@ -1,0 +1,68 @@
+"""How long the server may keep silent: a deadline on the driver's own conversation with it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+import psycopg
+
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
+T = TypeVar("T")
+
+CANCEL_SECONDS = 2.0
+"""How long to ask for an end of what is overdue, and how long to wait for the server's word."""
+LASTING_SECONDS = 3600.0
+"""For a call that takes the longer the more there is: nothing but a dead line takes this long."""
+
+
+class Overdue(psycopg.OperationalError):
+    """The server did not answer in time.
+
+    `undone`: the server has said that it cancelled the call, so nothing was changed.  Otherwise the
+    outcome is unknown.
+    """
+
+    def __init__(self, seconds: float, *, undone: bool = False) -> None:
+        super().__init__(f"the server did not answer within {seconds:.3g} s")
+        self.seconds = seconds
+        self.undone = undone
+
+
+class Trust:
+    """Whether connections to one server are worth waiting for; the connections of a pool share it.
+
+    When one of them gets no answer to a heartbeat, those that exist at that moment are given up.
+    """
+
+    def __init__(self) -> None:
+        self._ended_at = float("-inf")
+
+    def end(self, now: float) -> None:
+        self._ended_at = now
+
+    def covers(self, since: float) -> bool:
+        """Whether a connection made, or a request sent, at that time can still be relied on."""
+        return since > self._ended_at
+
+
+def until(conversation: PQGen[T], deadline: float, seconds: float, trust: Trust) -> PQGen[T]:
+    """The same conversation, but Overdue ends it at the deadline, or when the trust ends.
+
+    psycopg resumes a conversation every tenth of a second, whether anything has arrived or not.
+    What was going on can be taken up again afterwards.
+    """
+    try:
+        wanted = next(conversation)
+        while True:
+            ready = yield wanted
+            if not ready:
+                now = time.monotonic()
+                if now >= deadline or not trust.covers(deadline - seconds):
+                    raise Overdue(min(seconds, seconds + now - deadline))
+            wanted = conversation.send(ready)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer

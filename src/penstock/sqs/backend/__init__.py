@@ -1,0 +1,1 @@
+"""Calls into the engine: single, in batches, and from long polls."""

@@ -1,0 +1,1 @@
+"""The two protocols of SQS: how requests are read and answers written."""

@@ -1,1 +1,0 @@
-"""The two protocols: how requests are read and answers written."""
