@@ -150,6 +150,8 @@ begin
                 return 'ahead';
             end if;
         end if;
+        -- Without the queue, a wait for its lock would end at once.
+        perform penstock_data.check_exists(p_queue_name);
         exit when v_late;
         v_before := v_holder;
         if penstock_data.await_queue_lock(
@@ -165,7 +167,6 @@ begin
         v_idle := case when v_holder = v_before and penstock_data.has_idle_claim(v_holder) then v_idle + 1 else 0 end;
         v_long := v_idle >= 2 or v_late and v_holder = v_start;
     end loop;
-    perform penstock_data.check_exists(p_queue_name);
     return null;
 end
 $$;
