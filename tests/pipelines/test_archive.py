@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import InvalidSetting, OtherCluster, UnknownTopic
+from penstock.spark.lake import open_lake
+from penstock.spark.lake.lake_table import Lake
 from penstock.spark.pipelines import archive
-from penstock.spark.pipelines.lake import open_lake
-from penstock.spark.pipelines.lake.base import Lake
 from penstock.spark.pipelines.state import State
 from tests.fixtures.maintenance import maintain
 

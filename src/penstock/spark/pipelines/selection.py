@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark.pipelines.chunks import Chunk, Ledger, work_off
-from penstock.spark.pipelines.lake.base import arrow_schema
+from penstock.spark.lake.lake_table import arrow_schema
+from penstock.spark.pipelines.state import Chunk, Ledger, work_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
