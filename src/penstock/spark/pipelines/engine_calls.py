@@ -6,17 +6,19 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import psycopg
-
 from penstock import schema
 from penstock.client import calls
 from penstock.client.calls import Call
 from penstock.client.rows import column
-from penstock.errors import DatabaseUnavailable, translate
+from penstock.postgres import connect
 from penstock.postgres.call import run
+from penstock.postgres.deadline import LASTING_SECONDS
+from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+
+    from penstock.postgres._sync.connection import TimedConnection
 
 T = TypeVar("T")
 
@@ -27,14 +29,18 @@ where s.name = %s
 """
 
 
+def open_connection(url: str, **options: Any) -> TimedConnection:
+    """A connection of the driver, which the caller closes; `options` are those of `connect`."""
+    connection = connect(Settings.load(dsn=url, application_name="penstock pipeline"), **options)
+    # How long a pipeline's statements take grows with the data.
+    connection.answer_within = LASTING_SECONDS
+    return connection
+
+
 @contextmanager
-def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
+def connected(url: str) -> Iterator[TimedConnection]:
     """A short connection to a database that has the engine."""
-    try:
-        connection = psycopg.connect(url, autocommit=True, application_name="penstock pipeline")
-    except psycopg.Error as problem:
-        raise DatabaseUnavailable(str(translate(problem))) from None
-    with connection:
+    with open_connection(url) as connection:
         schema.check(connection)
         yield connection
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.spark.pipelines.run import Run, Summary
+    from penstock.postgres._sync.connection import TimedConnection
+    from penstock.spark.pipelines.run import Summary
 
 SCHEMA = pa.schema(
     [
@@ -124,8 +125,12 @@ def _pgmq_table(queue: str) -> sql.Identifier:
     return sql.Identifier("pgmq", f"q_{queue.lower()}")
 
 
+def _pgmq_connection(url: str, *, autocommit: bool) -> TimedConnection:
+    return engine_calls.open_connection(url, autocommit=autocommit, row_factory=dict_row)
+
+
 def _pgmq_rows(url: str, queue: str, topic: str) -> Iterator[dict[str, Any]]:
-    with translated(), psycopg.connect(url, row_factory=dict_row) as connection:
+    with translated(), _pgmq_connection(url, autocommit=False) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         if connection.execute(
             "select to_regclass(%s) as t", (f"pgmq.q_{queue.lower()}",)
@@ -160,7 +165,7 @@ def _pgmq_message(row: dict[str, Any], queue: str, topic: str) -> dict[str, Any]
 
 
 def _pgmq_delete(url: str, queue: str, ids: list[str]) -> None:
-    with translated(), psycopg.connect(url, autocommit=True) as connection:
+    with translated(), _pgmq_connection(url, autocommit=True) as connection:
         statement = sql.SQL("delete from {} where msg_id = any (%s::bigint[])").format(
             _pgmq_table(queue)
         )

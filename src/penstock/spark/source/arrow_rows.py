@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from penstock.spark.source.adbc import bulk
 from penstock.spark.source.columns import KAFKA_HEADERS, InvalidColumn
-from penstock.spark.source.driver_connection import bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -118,7 +118,7 @@ def _check_queues(database: DriverConnection, options: ReadOptions) -> None:
 def _queue_queries(
     database: DriverConnection, options: ReadOptions, wanted: StructType
 ) -> list[str]:
-    found = database.rows(_QUEUES, {"names": list(options.queues) or None})
+    found = database.rows(_QUEUES, {"names": list(options.queues) or None}, lasting=True)
     return [
         _text(
             _CONTENTS,
@@ -138,7 +138,7 @@ def _queue_queries(
 def _letter_queries(
     database: DriverConnection, options: ReadOptions, wanted: StructType
 ) -> list[str]:
-    [(first, last)] = database.rows(_LETTERS)
+    [(first, last)] = database.rows(_LETTERS, lasting=True)
     more = sql.SQL(" ").join([_owned(options), _among("m.queue_name", options)])
     return [
         _text(

@@ -1,4 +1,4 @@
-"""How driver and tasks reach the database: psycopg for questions, ADBC for rows.
+"""How the driver reaches the database; `adbc` has the connections of tasks.
 
 Where the database is was settled when the job was planned.  It travels to the tasks inside the
 pickled reader or writer, and is never part of a plan or a log.
@@ -7,30 +7,36 @@ pickled reader or writer, and is never part of a plan or a log.
 from __future__ import annotations
 
 import os
+import socket
 import time
-from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn, Ping
 
-from penstock.errors import INSTALL_ADVICE, DatabaseUnavailable, refusal, translate
+from penstock.errors import DatabaseUnavailable, PenstockError, translated
 from penstock.spark.source.option_names import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from penstock.postgres._sync.connection import TimedConnection
 
 T = TypeVar("T")
 
 APPLICATION = "penstock spark"
-_CONNECT_SECONDS = 10
-_PATIENCE_SECONDS = 60.0
-_PAUSE_SECONDS = 0.5
+_OUTAGE_SECONDS = 60.0
+_REFUSAL_SECONDS = 5.0
+"""A server without a free connection refuses too, and may have one a moment later."""
+PAUSE_SECONDS = 0.5
 
 
 def conninfo(url: str | None, user: str | None, password: str | None) -> str:
-    """One connection string out of the options; without a url, PENSTOCK_DSN is used."""
+    """One connection string out of the options; without a url, PENSTOCK_DSN is used.
+
+    It has the defaults of every connection of Penstock, so that tasks on other machines use them.
+    """
     given = (url or os.environ.get("PENSTOCK_DSN", "")).removeprefix("jdbc:")
     if not given:
         raise InvalidOption(
@@ -39,17 +45,18 @@ def conninfo(url: str | None, user: str | None, password: str | None) -> str:
         )
     more = {"user": user, "password": password, "application_name": APPLICATION}
     try:
-        known = conninfo_to_dict(given)
-        return make_conninfo(
-            given,
-            connect_timeout=known.get("connect_timeout") or _CONNECT_SECONDS,
-            **{name: value for name, value in more.items() if value is not None},
+        info = make_conninfo(
+            given, **{name: value for name, value in more.items() if value is not None}
         )
     except psycopg.ProgrammingError:
         # The url itself is not repeated: it may hold a password.
         raise InvalidOption(
             "option url can't be read: it looks like postgresql://user@host:5432/database"
         ) from None
+    from penstock.postgres.conninfo import with_defaults  # noqa: PLC0415 - tasks don't need it
+    from penstock.settings import Settings  # noqa: PLC0415
+
+    return with_defaults(info, Settings.load(dsn=info))
 
 
 def is_mysql(url: str) -> bool:
@@ -62,7 +69,7 @@ class DriverConnection:
 
     def __init__(self, info: str) -> None:
         self._info = info
-        self._conn: psycopg.Connection[Any] | None = None
+        self._conn: TimedConnection | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_info": self._info, "_conn": None}
@@ -70,32 +77,47 @@ class DriverConnection:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
-    def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """Run a statement.  Only what may be run twice: a lost connection is opened again."""
-        return self.persist(lambda conn: conn.execute(sql.encode(), parameters).fetchall())
+    def rows(
+        self, sql: str, parameters: dict[str, Any] | None = None, *, lasting: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement.  Only what may be run twice: a lost connection is opened again.
 
-    def value(self, sql: str, parameters: dict[str, Any] | None = None) -> Any:
+        `lasting`: its time grows with the data, so there is no limit to it.
+        """
+
+        def run(conn: TimedConnection) -> list[tuple[Any, ...]]:
+            with conn.answering(None if lasting else conn.answer_within):
+                return conn.execute(sql.encode(), parameters).fetchall()
+
+        return self.persist(run)
+
+    def value(
+        self, sql: str, parameters: dict[str, Any] | None = None, *, lasting: bool = False
+    ) -> Any:
         """The only value of a statement."""
-        return self.rows(sql, parameters)[0][0]
+        return self.rows(sql, parameters, lasting=lasting)[0][0]
 
-    def persist(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
+    def persist(self, work: Callable[[TimedConnection], T]) -> T:
         """Do some work, again and again while the database is away, for up to a minute."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        patience = ConnectPatience(self._info)
         while True:
             try:
-                return work(self._connection())
-            except psycopg.Error as problem:
-                meaning = translate(problem)
+                with translated():
+                    return work(self._connection())
+            except PenstockError as problem:
+                was_connected = self._conn is not None
                 self.close()
-                if not isinstance(meaning, DatabaseUnavailable) or _is_hopeless(problem):
-                    raise meaning from problem
-                if time.monotonic() >= deadline:
-                    raise meaning from problem
-            time.sleep(_PAUSE_SECONDS)
+                if not patience.lasts(problem, was_connected=was_connected):
+                    raise
+            time.sleep(PAUSE_SECONDS)
 
-    def _connection(self) -> psycopg.Connection[Any]:
+    def _connection(self) -> TimedConnection:
+        from penstock.postgres import connect  # noqa: PLC0415 - tasks don't need it
+        from penstock.settings import Settings  # noqa: PLC0415
+
         if self._conn is None or self._conn.closed:
-            self._conn = psycopg.connect(self._info, autocommit=True)
+            self._conn = None
+            self._conn = connect(Settings.load(dsn=self._info))
         return self._conn
 
     def close(self) -> None:
@@ -104,73 +126,57 @@ class DriverConnection:
             conn.close()
 
 
-def _is_hopeless(problem: psycopg.Error) -> bool:
-    """Nothing was reached at the first try and waiting won't help: a wrong name or password."""
-    words = str(problem)
-    return problem.sqlstate is None and any(
-        sign in words for sign in ("authentication failed", "does not exist", "could not translate")
-    )
+class ConnectPatience:
+    """How long to try for a connection: through an outage, but not against a refusal.
 
-
-@contextmanager
-def bulk(info: str) -> Iterator[Any]:
-    """An ADBC connection for one task, in a transaction; its errors are Penstock's."""
-    # Imported where it is used: Spark commits every batch in a new process, which needs none of it.
-    from adbc_driver_manager import dbapi as manager  # noqa: PLC0415
-
-    try:
-        conn = _bulk_connection(info)
-        try:
-            yield conn
-        finally:
-            conn.close()
-    except manager.Error as problem:
-        raise translated(problem) from problem
-
-
-def _bulk_connection(info: str) -> Any:
-    from adbc_driver_manager import AdbcConnection, dbapi  # noqa: PLC0415
-
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            database: Any = _Lasting()
-            return dbapi.Connection(database, AdbcConnection(_bulk_database(info)))
-        except dbapi.OperationalError:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(_PAUSE_SECONDS)
-
-
-class _Lasting:
-    """Stands for a database that outlives its connections, which would close it otherwise."""
-
-    def close(self) -> None:
-        pass
-
-
-@lru_cache(maxsize=8)
-def _bulk_database(info: str) -> Any:
-    """What ADBC knows of a database.
-
-    It reads the catalogue of types first, which takes ten times as long as to connect; so it is
-    kept for the tasks that this process runs later.
+    libpq gives no SQLSTATE for a connection that failed, and its text is in the language of server
+    and client.  But `ping` reads the SQLSTATE, and tells whether the server accepts connections: if
+    it does, it has refused this one, because of a wrong name or password.
     """
-    import adbc_driver_postgresql as adbc  # noqa: PLC0415
 
-    return adbc.connect(info)
+    def __init__(self, info: str) -> None:
+        self._info = info
+        self._end = time.monotonic() + _OUTAGE_SECONDS
+        self._refused_at: float | None = None
+
+    def lasts(self, problem: Exception, *, was_connected: bool = False) -> bool:
+        """Whether to try again after an error."""
+        now = time.monotonic()
+        if not isinstance(problem, DatabaseUnavailable) or now >= self._end:
+            return False
+        if was_connected or not _is_refusal(self._info):
+            self._refused_at = None
+            return True
+        if self._refused_at is None:
+            # The server may have come up between the attempt and the question.
+            self._refused_at = now
+            return True
+        return not _is_about_password(problem) and now < self._refused_at + _REFUSAL_SECONDS
 
 
-def translated(problem: Any) -> Exception:
-    """What an error of ADBC means."""
-    code = (problem.sqlstate or "").strip("\0 ")
-    words = str(problem)
-    if not code:
-        return DatabaseUnavailable(f"the database can't be reached: {words}")
-    if code == "42P01" and "penstock_stage" in words:
-        return refusal("PS017", f"the stage is gone: {words}", "Run the write again.")
-    return refusal(code, words, _hint(code))
+def _is_refusal(info: str) -> bool:
+    return PGconn.ping(info.encode()) == Ping.OK or _names_no_host(info)
 
 
-def _hint(code: str) -> str | None:
-    return INSTALL_ADVICE if code in {"3F000", "42883"} else None
+def _names_no_host(info: str) -> bool:
+    """Whether the names of hosts are all unknown to the resolver."""
+    given = conninfo_to_dict(info)
+    hosts = [name for name in str(given.get("host") or "").split(",") if name]
+    if "hostaddr" in given or not hosts:
+        return False
+    return all(not host.startswith(("/", "@")) and not _resolves(host) for host in hosts)
+
+
+def _resolves(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except socket.gaierror as problem:
+        return problem.errno != socket.EAI_NONAME
+    return True
+
+
+def _is_about_password(problem: Exception) -> bool:
+    """Whether the server had asked for a password before it refused; once more is enough."""
+    cause = problem.__cause__
+    failed = cause.pgconn if isinstance(cause, psycopg.Error) else None
+    return failed is not None and bool(failed.used_password or failed.needs_password)

@@ -205,7 +205,7 @@ class Log:
             "floors": as_json(floors),
             "group": self._options.group,
         }
-        found: Offset = self._database.value(_OFFSET, asked)
+        found: Offset = self._database.value(_OFFSET, asked, lasting=True)
         return found
 
     def start(self, start: Start, scope: Scope) -> Offset:
@@ -234,11 +234,11 @@ class Log:
             "group": self._options.group,
         }
         if self._options.entity == "receipts":
-            found = self._database.rows(_NEXT_RECEIPTS, {**asked, "queue_ids": scope.queue_ids})
+            found = self._lasting(_NEXT_RECEIPTS, {**asked, "queue_ids": scope.queue_ids})
         else:
             asked["max_bytes"] = limits.get("max_bytes")
             asked["may_lose"] = not self._options.fail_on_data_loss
-            found = self._database.rows(_NEXT, {**asked, "topic_ids": scope.topic_ids})
+            found = self._lasting(_NEXT, {**asked, "topic_ids": scope.topic_ids})
         end: Offset = found[0][0]
         return end
 
@@ -298,11 +298,15 @@ class Log:
             "max_rows": self._options.rows_per_partition,
         }
         if self._options.entity == "receipts":
-            found = self._database.rows(_SPLIT_RECEIPTS, {**asked, "queue_ids": scope.queue_ids})
+            found = self._lasting(_SPLIT_RECEIPTS, {**asked, "queue_ids": scope.queue_ids})
         else:
             asked |= {"topic_ids": scope.topic_ids, "parts": self._options.min_partitions}
-            found = self._database.rows(_SPLIT, asked)
+            found = self._lasting(_SPLIT, asked)
         return [Piece(after, through) for after, through in found]
+
+    def _lasting(self, statement: str, asked: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a statement whose time grows with the log."""
+        return self._database.rows(statement, asked, lasting=True)
 
 
 def _warn(lost: Offset, safe: Offset) -> None:

@@ -120,6 +120,9 @@ def portable_source(base: type[DataSource]) -> type[DataSource]:
 
 def _packed() -> bytes:
     """The sources of the modules that reads and writes need."""
+    # The source imports these when it connects.
+    for name in ("penstock.postgres", "penstock.settings"):
+        import_module(name)
     package = import_module("penstock.spark.source")
     for found in iter_modules(package.__path__, f"{package.__name__}."):
         import_module(found.name)

@@ -20,7 +20,8 @@ from pyspark.sql.datasource import (
 )
 
 from penstock import schema as engine
-from penstock.spark.source.driver_connection import DriverConnection, bulk
+from penstock.spark.source.adbc import bulk
+from penstock.spark.source.driver_connection import DriverConnection
 from penstock.spark.source.option_names import InvalidOption
 from penstock.spark.source.payload_columns import StageColumns
 from penstock.spark.source.portable_code import Portable
@@ -146,7 +147,7 @@ class _Writer:
     def _run(self, statement: str, asked: dict[str, Any]) -> None:
         database = DriverConnection(self._info)
         try:
-            database.rows(statement, asked)
+            database.rows(statement, asked, lasting=True)
         finally:
             database.close()
 

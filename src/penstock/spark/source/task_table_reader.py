@@ -59,7 +59,7 @@ def pieces(info: str, options: ReadOptions, wanted: StructType) -> Sequence[Rang
     else:
         database = DriverConnection(info)
         try:
-            cuts = [row[0] for row in database.rows(keys.replace("%", "%%"), {})]
+            cuts = [row[0] for row in database.rows(keys.replace("%", "%%"), {}, lasting=True)]
         finally:
             database.close()
         listed = ", ".join(_utc(options.entity, name) for name in names)
