@@ -61,7 +61,7 @@ class Layout:
 
 
 def folder_name(value: str) -> str:
-    """A value as part of a path; one too long for a folder is cut and told apart by a hash."""
+    """A value as part of a path; one too long for a folder is cut, and a hash is added."""
     quoted = quote(value, safe=" -_.")
     # "." and ".." mean something to file systems; a leading "_" or "." hides a folder from readers.
     quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}" if quoted[:1] in (".", "_") else quoted

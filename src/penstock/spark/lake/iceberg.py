@@ -1,4 +1,4 @@
-"""Iceberg, written by `pyiceberg`: into a catalog of its own beside the data, or into yours.
+"""Iceberg, written by `pyiceberg`: into its own catalog beside the data, or into an existing one.
 
 The batch that an application committed last stands in the table's properties, changed in the same
 commit that adds the files.

@@ -1,8 +1,8 @@
 """Plain Parquet: folders `topic=…/day=…` that any tool reads.
 
-Folders have no commits, so a small journal beside the data makes them: a batch is staged out of
-sight, its journal entry is written (that is the commit), and then the files move into place.  Who
-opens the folder next finishes what an interrupted run had begun to move.
+Folders have no commits, so a small journal beside the data provides them: a batch is staged in a
+hidden folder, its journal entry is written (that is the commit), and then the files are moved.  The
+next process that opens the folder finishes the moves of an interrupted run.
 """
 
 from __future__ import annotations

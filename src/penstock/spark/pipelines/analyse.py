@@ -112,7 +112,7 @@ class _Analysis:
     def __call__(self, frame: DataFrame, batch: Batch) -> int:
         made = analyse_figures.facts_of(frame).persist()
         try:
-            self._soil({str(row["day"]) for row in made.select("day").distinct().collect()})
+            self._note_days({str(row["day"]) for row in made.select("day").distinct().collect()})
             written = self._lake.write(made, batch.stream, batch.number)
         finally:
             made.unpersist()
@@ -120,8 +120,8 @@ class _Analysis:
             self.publish()
         return written
 
-    def _soil(self, days: set[str]) -> None:
-        """Days whose hours have to be counted again, noted before the facts of them are written."""
+    def _note_days(self, days: set[str]) -> None:
+        """Note days whose hours have to be counted again, before their facts are written."""
         before = set(self._run.state.read(_DIRTY) or [])
         self._run.state.write(_DIRTY, sorted(before | days))
 
@@ -215,27 +215,27 @@ def _named_shortly(report: Report) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Where they stand, and in which format."""
+    """The tables of figures: where they are, and in which format."""
 
     root: Path
     format: Format
 
     def write(self, name: str, rows: pa.Table) -> None:
-        """The whole table anew."""
+        """Replace the whole table."""
         if self.format is Format.DELTA:
             _replace(str(self.root / name), rows)
         else:
             _write_file(rows, self.root / name)
 
     def write_days(self, name: str, rows: pa.Table, days: Sequence[str]) -> None:
-        """The rows of these days anew; those of other days stay."""
+        """Replace the rows of these days; those of other days stay."""
         if self.format is Format.DELTA:
             listed = ", ".join(f"'{day}'" for day in days)
             _replace(str(self.root / name), rows, f"day in ({listed})")
             return
         for day in days:
             mine = rows.filter(pc.equal(rows["day"].cast(pa.string()), day))
-            # The folder says the day: readers would meet it twice.
+            # The folder has the day: readers would get the column twice.
             _write_file(mine.drop_columns(["day"]), self.root / name / f"day={day}")
 
     def locations(self) -> dict[str, str]:

@@ -208,7 +208,7 @@ def facts_of(receipts: DataFrame) -> DataFrame:
 
 
 def _seconds_between(start: Column, end: Column) -> Column:
-    """Seconds; two moments of one clock may be a hair out of order, which counts as none."""
+    """Seconds; 0 if the end is before the start, by the imprecision of a clock."""
     seconds = (f.unix_micros(end) - f.unix_micros(start)) / f.lit(1e6)
     # greatest() passes nulls over: a time that is not known must stay unknown.
     return f.when(seconds.isNotNull(), f.greatest(seconds, f.lit(0.0)))

@@ -47,7 +47,7 @@ def archive(
     """
     wanted = stream_options.names(topics)
     lake = open_lake(str(target), format, catalog=catalog, table=table)
-    # The archive carries its own state: where one is copied to, the other goes along.
+    # The state is inside the archive, so a copy of the archive has it too.
     state = f"{lake.root}/_penstock/state"
     with started("archive", run, *wanted, state=state) as going:
         name = group or stream_options.default_group("archive", going)

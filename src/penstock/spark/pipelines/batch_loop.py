@@ -36,7 +36,7 @@ class Batch:
     """Where a stream stands: the number of a batch, and where it begins and ends."""
 
     stream: str
-    """As old as what is written down, and no older: the numbers begin anew with it."""
+    """Made with the state: batches are numbered from 0 in each."""
     number: int
     start: Offset
     end: Offset | None = None
@@ -75,7 +75,7 @@ def each_batch(
 def _batches(
     run: Run, reader: PenstockStreamReader, lag: Callable[[], int | None]
 ) -> Iterator[Batch]:
-    """One batch after the other; who asks for the next one has done the last."""
+    """One batch after the other; a batch is done when the next one is asked for."""
     at = _read(run.state) or Batch(uuid.uuid4().hex, 0, reader.initialOffset())
     if run.once:
         reader.prepareForTriggerAvailableNow()

@@ -25,7 +25,7 @@ class PipelineFailed(PenstockError):
     """A run ended early.  Nothing is lost or doubled: start it again when the cause is mended."""
 
 
-# Whose words at the start of a line say what went wrong.
+# A line that begins with the name of such a class has the reason.
 _OURS = ("penstock.", "psycopg.", "adbc_driver")
 
 

@@ -1,4 +1,4 @@
-"""Where a message came from, kept in its headers.  For executors: imports nothing of Penstock."""
+"""Where a message came from, kept in its headers; executors run this without Penstock."""
 
 from __future__ import annotations
 

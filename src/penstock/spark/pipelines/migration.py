@@ -54,7 +54,7 @@ def move(
     *,
     after: Done | None = None,
 ) -> int:
-    """Choose the rows if that was not done, publish them by chunks, and then see to the source.
+    """Choose the rows if that was not done, and publish them by chunks.
 
     `after` gets the ids of a chunk that is published; it may be called again after a crash.
     """

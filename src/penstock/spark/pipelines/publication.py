@@ -36,7 +36,7 @@ MESSAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A batch told apart: rows to publish, and rows with the reason why not."""
+    """A batch split into rows to publish and rows with the reason why not."""
 
     good: DataFrame
     bad: DataFrame
@@ -47,7 +47,7 @@ class Checked:
 
 
 def check(frame: DataFrame) -> Checked:
-    """Tell the rows apart that the database would refuse; computed once, used for both parts."""
+    """Split off the rows that the database would refuse; computed once for both parts."""
     if REASON not in frame.columns:
         frame = frame.withColumn(REASON, f.lit(None).cast("string"))
     whole = frame.mapInArrow(checker(), frame.schema).persist()

@@ -59,7 +59,7 @@ def route(
     """
     wanted = stream_options.names(topics)
     if callable(rules):
-        _let_travel(rules)
+        _pickle_by_value(rules)
     dead = dead_letters or f"{wanted[0]}.dead"
     if dead in wanted:
         raise InvalidSetting(f"dead letters can't go to {dead}, which is read here")
@@ -89,7 +89,7 @@ def route(
         )
 
 
-def _let_travel(function: Callable[..., Any]) -> None:
+def _pickle_by_value(function: Callable[..., Any]) -> None:
     """Workers may not find the module of a user's function: its code goes along with the job."""
     module = sys.modules.get(function.__module__)
     if module is not None and function.__module__ != "__main__":

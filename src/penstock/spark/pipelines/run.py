@@ -51,7 +51,7 @@ class RunOptions(TypedDict, total=False):
     """What to do when a fail-over or a restore lost what the state stands on: fail (the default),
     or rewind, which reads again from the newest point that was not lost."""
     watch: Watcher
-    """Is told how it is going."""
+    """A callback that gets the progress."""
     spark_log: Path | None
     """Where the log of a new JVM goes."""
 
@@ -219,7 +219,7 @@ def missing(problem: ModuleNotFoundError) -> InvalidSetting:
 
 @contextmanager
 def _stderr_into(log: Path | None) -> Iterator[None]:
-    """A JVM inherits stderr when it starts: its log goes to a file, not over a person's screen."""
+    """A JVM inherits stderr when it starts: its log goes to a file and not to the terminal."""
     if log is None:
         yield
         return
@@ -237,7 +237,7 @@ def _stderr_into(log: Path | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The same for every pipeline; what only one of them knows stands in `details`."""
+    """What a run did; `details` has what only one kind of pipeline knows."""
 
     pipeline: str
     rows: int
@@ -253,7 +253,7 @@ class Summary:
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
     def facts(self) -> dict[str, Any]:
-        """One flat mapping, in the order in which a person wants to read it."""
+        """One flat mapping, the most important first."""
         found: dict[str, Any] = {"pipeline": self.pipeline, "rows": self.rows}
         if self.rejected:
             found["rejected"] = self.rejected

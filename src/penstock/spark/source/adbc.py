@@ -49,7 +49,7 @@ def _bulk_connection(info: str) -> Any:
 
 
 class _Lasting:
-    """Stands for a database that outlives its connections, which would close it otherwise."""
+    """A database that stays open when a connection is closed: ADBC would close it as well."""
 
     def close(self) -> None:
         pass
@@ -59,8 +59,8 @@ class _Lasting:
 def _bulk_database(info: str) -> Any:
     """What ADBC knows of a database.
 
-    It reads the catalogue of types first, which takes ten times as long as to connect; so it is
-    kept for the tasks that this process runs later.
+    It reads the catalogue of types first, which takes ten times as long as to connect.  So it is
+    kept for the next tasks of this process.
     """
     import adbc_driver_postgresql as adbc  # noqa: PLC0415
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from penstock.spark.source.log_queries import ReadTask
 
 _CHECK_KEPT = "select penstock.check_kept($1::text::bigint[], $2::text::jsonb)"
-# Batches that stay in the processor's cache on their way, and that Java's allocator can pool.
+# Small enough for the processor's cache, and for Java's allocator to pool.
 _BATCH = {"adbc.postgresql.batch_size_hint_bytes": str(1 << 20)}
 
 
 def run(info: str, task: ReadTask, wanted: StructType) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, batch by batch, with the very schema that Spark expects."""
+    """The rows of a task, batch by batch, with exactly the schema that Spark expects."""
     schema = arrow_schema(wanted)
     _settle()
     with (
@@ -49,9 +49,9 @@ def run(info: str, task: ReadTask, wanted: StructType) -> Iterator[pa.RecordBatc
 
 @cache
 def _settle() -> None:
-    """Once in a process: leave the modules that it has by now out of what is garbage-collected.
+    """Once in a process: exclude the modules that are loaded by now from garbage collection.
 
-    Spark's workers collect after every task, and would look at all of pyspark each time.
+    Spark's workers collect garbage after every task, and would scan all of pyspark each time.
     """
     gc.freeze()
 
@@ -151,7 +151,7 @@ def arrow_type(wanted: DataType) -> pa.DataType:
 
 
 def arrow_schema(wanted: StructType) -> pa.Schema:
-    """The very schema that Spark compares the first batch with."""
+    """Exactly the schema that Spark compares the first batch with."""
     return pa.schema(
         [pa.field(each.name, arrow_type(each.dataType), each.nullable) for each in wanted.fields]
     )

@@ -52,7 +52,7 @@ class PenstockReader(Portable, DataSourceReader):
         # A read from an offset is a part of a stream, and gets the messages as the stream would.
         as_stream = options.start.offset is not None
         tasks = log.tasks(self._schema, scope, bounds, filters, as_stream=as_stream)
-        # Without any, Spark would ask for a task of its own making.
+        # Without any task Spark would run one with a partition that is not ours.
         return tasks or [log_queries.ReadTask("")]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -62,7 +62,7 @@ class PenstockReader(Portable, DataSourceReader):
 
 
 class TableReader(PenstockReader):
-    """A planned batch read of what is no log: queues, dead letters, statistics."""
+    """A planned batch read of queues, dead letters or statistics, which are not logs."""
 
     def _tasks(self, database: DriverConnection) -> Sequence[InputPartition]:
         queries = _table_queries(database, self._options, self._schema)
@@ -154,7 +154,7 @@ def _letter_queries(
 
 
 def _ranges(first: int, last: int, width: int) -> list[tuple[int, int]]:
-    """Ids are used once, so a range of so many ids holds at most so many rows."""
+    """Ids are used once, so a range of n ids holds at most n rows."""
     return [(low, min(low + width, last)) for low in range(first, last, width)]
 
 

@@ -44,10 +44,10 @@ class Column:
     name: str
     type: DataType
     sql: str
-    """What the database is asked for."""
+    """The SQL expression of its value."""
     meaning: str
     listed: bool = True
-    """Whether it is there without being asked for."""
+    """Whether a read without `columns` has it."""
 
     @property
     def field(self) -> StructField:

@@ -1,7 +1,7 @@
 """The data source `penstock`: what Spark asks for when a job names the format.
 
 Spark starts a process for each question it has, so readers, writers and all that reaches a database
-are imported by the methods that need them: what a process does not use, it does not wait for.
+are imported by the methods that need them: a process imports only what it uses.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> StructType:
-        # Whether it is for a stream is not told here; the readers check the rest.
+        # Spark does not tell here whether it is for a stream; the readers check the rest.
         entity, names, kafka_headers = shape_options(self.options)
         return columns.schema(entity, names, kafka_headers=kafka_headers)
 
@@ -59,7 +59,7 @@ class PenstockDataSource(DataSource):
             return TaskTableReader(info, options, schema)
         from penstock.spark.source.batch_reader import PenstockReader, TableReader  # noqa: PLC0415
 
-        self._look(info, options)
+        self._check_readable(info, options)
         kind = PenstockReader if options.entity in _LOGS else TableReader
         return kind(info, options, schema)
 
@@ -67,7 +67,7 @@ class PenstockDataSource(DataSource):
         options = read_options(self.options, stream=True)
         columns.check(options.entity, schema)
         info = self._conninfo()
-        self._look(info, options)
+        self._check_readable(info, options)
         from penstock.spark.source.stream_reader import PenstockStreamReader  # noqa: PLC0415
 
         return PenstockStreamReader(info, options, schema)
@@ -100,8 +100,8 @@ class PenstockDataSource(DataSource):
             return str(url)
         return conninfo(url, self.options.get("user"), self.options.get("password"))
 
-    def _look(self, info: str, options: ReadOptions) -> None:
-        """Is the engine there, and may we read what is asked for?"""
+    def _check_readable(self, info: str, options: ReadOptions) -> None:
+        """Raise unless the engine is there and this role may read what is asked for."""
         from penstock.spark.source.driver_connection import DriverConnection  # noqa: PLC0415
         from penstock.spark.source.message_log import Log  # noqa: PLC0415
 

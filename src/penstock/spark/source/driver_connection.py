@@ -1,7 +1,7 @@
 """How the driver reaches the database; `adbc` has the connections of tasks.
 
-Where the database is was settled when the job was planned.  It travels to the tasks inside the
-pickled reader or writer, and is never part of a plan or a log.
+The connection string is made when the job is planned.  The tasks get it inside the pickled reader
+or writer; it is never part of a plan or a log.
 """
 
 from __future__ import annotations

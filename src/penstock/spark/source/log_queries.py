@@ -56,16 +56,16 @@ class ReadTask(InputPartition):
 
     query: str
     check: tuple[str, str] | None = None
-    """Topics and offset: afterwards, whether everything was still there."""
+    """Topics and offset, to check after the last row that no message was removed meanwhile."""
     same: tuple[tuple[str, str | int], ...] = ()
-    """Columns that have one value in all rows: the database need not send it again and again."""
+    """Columns that have one value in all rows, which the database does not send."""
     sparse: SparseColumns | None = None
     """Columns that hardly any row has a value in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which rows are wanted, beyond where they lie."""
+    """Which rows of a window are wanted."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -161,13 +161,13 @@ def _bounds(window: Window) -> dict[str, sql.Composable]:
 
 
 def _selected(entity: str, names: Collection[str], more: Collection[str] = ()) -> sql.Composable:
-    # Something must be asked for, or there would be no rows to count.
+    # Without any column the rows could not be counted.
     found = [*(columns.find(entity, name).sql for name in names), *more] or ["m.id"]
     return sql.SQL(", ").join(sql.SQL(each) for each in found)
 
 
 def _among(numbers: Sequence[int]) -> sql.Composable:
-    # A single one is no list for the planner: then the index gives its rows in order.
+    # With `=` instead of `any` the planner uses the order of the index.
     if len(numbers) == 1:
         return sql.SQL("= {}").format(sql.Literal(numbers[0]))
     listed = "{" + ",".join(map(str, numbers)) + "}"
@@ -209,5 +209,5 @@ def _conditions(window: Window, filters: Filters, time: str, *, owner: str) -> s
 
 
 def kept(scope: Scope, start: Offset) -> tuple[str, str]:
-    """What a task asks about when it has read everything."""
+    """What a task checks after its last row: the topics, and where its stream begins."""
     return "{" + ",".join(map(str, scope.topic_ids)) + "}", json.dumps(start)

@@ -1,6 +1,6 @@
 """The log as Spark reads it: which topics, from where to where, in which tasks.
 
-Everything here is a question to the database; what is to be read is decided there.
+The database decides what is read; here are the questions to it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Log:
         self._database = database
         self._options = options
         self._warned: Offset | None = None
-        """The lost offset that was told of last."""
+        """The lost offset of the last warning."""
 
     def check_version(self) -> None:
         """Raise unless the engine is there in the version that this package works with."""
@@ -243,7 +243,7 @@ class Log:
         return end
 
     def safe(self, lost: Offset) -> Offset:
-        """The offset itself; or, when it was lost and that is wished, the way back from it."""
+        """The offset itself; with onLostOffset=rewind, the point to go back to if it was lost."""
         if not self._options.rewind:
             return lost
         asked = {"lost": as_json(lost), "group": self._options.group}

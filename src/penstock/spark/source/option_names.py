@@ -1,7 +1,8 @@
 """Every option of the data source: its name, where it may stand, its default, what it means.
 
-Names are Kafka's where Kafka has the thing.  Unknown options are refused while the job is planned,
-with the nearest known one; `kafka.*` is passed over, so that a job moves by changing its format.
+Names are Kafka's where Kafka has the same option.  Unknown options are refused while the job is
+planned, with the nearest known one; `kafka.*` is ignored, so that a job moves by changing its
+format.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class InvalidOption(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option as the reference tells of it."""
+    """One option, as the reference page lists it."""
 
     name: str
     uses: tuple[str, ...]

@@ -1,8 +1,8 @@
 """The source together with its code, for machines that have not got the package.
 
 What Spark pickles would name modules that these machines can't import.  So readers and writers are
-packed together with the package's sources, and behind a function that needs neither: it makes the
-sources importable, in memory, and then unpacks.  A machine that has the package uses its own.
+pickled together with the package's sources, behind a function that needs neither: it makes the
+sources importable, in memory, and then unpickles.  A machine that has the package uses its own.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 code: bytes | None = None
-"""The packed sources, in a process whose readers and writers must bring them along."""
+"""The packed sources, in a process whose readers and writers must carry them."""
 _WITHOUT = ("penstock.spark.pipelines", "penstock.spark.lake")
 
-# Run as a program of its own: what belongs to `__main__` is pickled whole, wherever it has been.
+# Run as `__main__`: cloudpickle pickles functions of `__main__` with their code.
 _UNPACKER = """
 def unpack(code, inner=None):
     import importlib.abc
@@ -103,7 +103,7 @@ def _unpacker() -> dict[str, Callable[..., Any]]:
 
 
 class Portable:
-    """A reader or writer that brings its code along when that is wanted."""
+    """A reader or writer that is pickled with its code if the process has `code`."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if code is None:

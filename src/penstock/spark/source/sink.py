@@ -1,8 +1,8 @@
 """Writes: tasks copy rows into a stage, and one transaction of the driver publishes them.
 
 What Spark does shapes this file: a task may run twice, the batch may, and a commit whose answer was
-lost is followed by an abort.  So a batch is known by who writes and its number, and the ledger in
-the database decides.
+lost is followed by an abort.  So a batch is identified by its writer and its number, and the ledger
+in the database decides.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Writer:
     """What batch and stream writes share."""
 
     _alone: bool
-    """Whether each batch has a stage of its own: other writes of the same name may be at work."""
+    """Whether each batch has a stage of its own: other writes of the same name may run."""
 
     def __init__(self, info: str, options: WriteOptions, schema: StructType) -> None:
         self._info = info
@@ -67,10 +67,10 @@ class _Writer:
             raise InvalidOption(
                 "say where to write to: option topic, or a column topic in the DataFrame"
             )
-        self._look()
+        self._check_writable()
 
-    def _look(self) -> None:
-        """Is the engine there, and may we publish?  Asked while the job is planned."""
+    def _check_writable(self) -> None:
+        """Raise, while the job is planned, unless the engine is there and this role may publish."""
         database = DriverConnection(self._info)
         try:
             database.persist(engine.check)
@@ -153,7 +153,7 @@ class _Writer:
 
 
 def _staged(messages: Sequence[Any]) -> list[Staged]:
-    """Of the tasks that came to their end, those that staged something."""
+    """Of the tasks that finished, those that staged rows."""
     return [each for each in messages if isinstance(each, Staged) and each.part is not None]
 
 

@@ -26,7 +26,7 @@ _DELAY = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a batch or stream read was told."""
+    """The options of a batch or stream read."""
 
     entity: str
     topics: tuple[str, ...]
@@ -56,7 +56,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a batch or stream write was told."""
+    """The options of a batch or stream write."""
 
     topic: str | None
     exactly_once: bool

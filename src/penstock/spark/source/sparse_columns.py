@@ -1,9 +1,9 @@
 """Columns that hardly any message has a value in: headers, times and the like.
 
-A column costs as much when it is empty: the database sends that there is nothing, and ADBC notes
-that there is nothing, row by row.  So what the latest messages have no use for is not asked for.
-One more column bears the ids of messages that have a value there all the same, and those few are
-looked up.  What a read yields does not depend on the guess.
+An empty column costs as much as a short value: the database sends a null for each row, and ADBC
+stores it.  So columns that the latest messages leave empty are not selected.  One more column has
+the ids of the messages that have a value there all the same, and those few are looked up.  The
+result of a read does not depend on the guess.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.spark.source.driver_connection import DriverConnection
     from penstock.spark.source.message_log import Piece, Scope
 
-# What most messages have there.
+# The value that most messages have.
 _USUAL: Mapping[str, int | None] = {
     "key": None,
     "headers": None,
@@ -36,7 +36,7 @@ _USUAL: Mapping[str, int | None] = {
     "tenant_id": None,
 }
 _ENOUGH = 10_000
-"""Messages from which on it is worth a question to the database."""
+"""With fewer messages the question to the database costs more than it saves."""
 # By a range of ids: to find the last so many in order, all of them would be looked at.
 _SAMPLE = """
 select count(*), {filled} from penstock.log m
@@ -63,7 +63,7 @@ def guess(
         _SAMPLE.format(filled=filled), {"topic_ids": scope.topic_ids, "last": last}
     )
     unused = tuple(name for name, is_used in zip(names, used, strict=True) if not is_used)
-    # A single one would only make room for the column that marks it.
+    # Leaving out a single column gains nothing: the column of ids takes its place.
     return unused if count and len(unused) > 1 else ()
 
 

@@ -62,7 +62,7 @@ class PenstockStreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvai
         self._target: Offset | None = None
         self._committed: Offset | None = None
         self._opened: Scope | None = None
-        """What the group keeps the log of."""
+        """The topics whose log the group keeps."""
         self._batch_at: float | None = None
         """When the last batch was given; the delay of small batches counts from it."""
         self._planned: tuple[Offset, Offset, list[log_queries.ReadTask]] | None = None
@@ -173,7 +173,7 @@ class PenstockStreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvai
         try:
             return plan(scope)
         except UnknownTopic:
-            # Looked for only now: a look before each batch would cost every batch a question.
+            # Asked only now: asking before each batch would cost every batch a round trip.
             return plan(self._log.left(scope, end))
 
     def held(self, end: Offset) -> Scope | None:
@@ -208,7 +208,7 @@ class PenstockStreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvai
 
 T = TypeVar("T")
 
-# Spark stops a stream by ending its process; so long it may have to wait for an idle one.
+# Spark stops a stream by ending its process, and may have to wait this long for an idle one.
 _LONGEST_SECONDS = 0.5
 _REGISTER = "select penstock.wait_for_log(%(topic_ids)s::bigint[], 2)"
 

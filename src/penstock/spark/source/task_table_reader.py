@@ -1,6 +1,6 @@
 """Batch reads of a task store, on PostgreSQL through ADBC, on MySQL and MariaDB through asyncmy.
 
-Tasks change in place: a DataFrame of them is where they stand when they are read.
+Tasks change in place: a DataFrame shows their state at the time of reading.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _table(options: ReadOptions) -> str:
 
 
 def pieces(info: str, options: ReadOptions, wanted: StructType) -> Sequence[Range]:
-    """Keys at every so many rows cut the table into pieces."""
+    """The table in pieces of `maxRecordsPerPartition` rows, cut at their keys."""
     table = _table(options)
     names = [columns.find(options.entity, name).name for name in wanted.fieldNames()]
     conditions, values = _conditions(options)
