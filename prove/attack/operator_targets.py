@@ -15,8 +15,8 @@ from penstock.cli.transfer.formats import Format
 from penstock.client import outgoing
 from penstock.errors import InvalidSetting, PayloadInvalid
 from penstock.settings import Settings
-from penstock.spark.errors import InvalidOption
-from penstock.spark.options import read_options, shape_options, write_options
+from penstock.spark.source.option_names import InvalidOption
+from penstock.spark.source.source_options import read_options, shape_options, write_options
 from penstock.tasks.connecting import open_store
 from penstock.tasks.errors import InvalidTask
 from penstock.tasks.mysql.address import Address

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import errors
-from penstock.spark.source import PenstockDataSource
+from penstock.spark.source.data_source import PenstockDataSource
 from penstock.tasks import TaskQueue
 from penstock.tasks.connecting import open_store
 from penstock.tasks.options import StoreOptions

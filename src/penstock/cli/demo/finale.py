@@ -16,7 +16,7 @@ import platformdirs
 from penstock.cli.demo.audit import Finding
 from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import Script
-from penstock.spark.session import STACK
+from penstock.spark.spark_session import STACK
 
 MISSING = "pip install 'penstock[spark]' adds a last act: an archive and a report"
 # A run of seconds is over before what Java's compilers do at length pays.
@@ -74,9 +74,9 @@ def play(
 
 
 def _spark(folder: Path) -> Any:
-    from penstock.spark.pipelines.session import opened
+    from penstock.spark.pipelines.run import open_session
 
-    return opened(log=folder / "spark.log", conf=_SHORT)
+    return open_session(log=folder / "spark.log", conf=_SHORT)
 
 
 def _check(archive: Path, script: Script) -> tuple[Finding, int]:
