@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.finding import find_object
+from penstock.cli.object_lookup import find_object
 from penstock.cli.pipeline.common import Group, MaxRows, Start, Topics, pairs, pipeline_command
 from penstock.cli.session import Session
 

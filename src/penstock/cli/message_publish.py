@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
 
-from penstock.cli import values
+from penstock.cli import arguments
 from penstock.cli.arguments import TopicName, duration_option
+from penstock.cli.file_formats import BATCH_BYTES, LONGEST_LINE, MIB, Lines, MaxLine, size
 from penstock.cli.session import Session
 from penstock.client import calls
 from penstock.models import Json
@@ -81,20 +81,23 @@ def publish(
     ] = None,
     correlation_id: Annotated[str | None, typer.Option(help="Links messages together.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Whose message it is.")] = None,
+    max_line: MaxLine = LONGEST_LINE,
 ) -> None:
     """Publish a message, or with --file one for each line: all of them or, on an error, none."""
     common = Common(
-        delay, values.headers(header or []), priority, expires_after, correlation_id, tenant
+        delay, arguments.headers(header or []), priority, expires_after, correlation_id, tenant
     )
     if file is None:
         _refuse(key_from, "--key-from", "goes with --file")
-        _publish_one(
-            session, topic, _payload(payload, text=text), common, key=key, dedupe_key=dedupe_key
-        )
+        given = _payload(payload, text=text, most=max_line)
+        _publish_one(session, topic, given, common, key=key, dedupe_key=dedupe_key)
     else:
         _refuse(payload, "PAYLOAD", "can't be combined with --file")
         _refuse(dedupe_key, "--dedupe-key", "can't be the same for every line of a file")
-        _publish_file(session, topic, file, common, Keys(key, key_from))
+        with _opened(file) as (stream, length):
+            payloads = _payloads(Lines(stream, file, max_line, "--file"), file)
+            keys = Keys(key, key_from)
+            _publish_many(session, topic, payloads, total=length, common=common, keys=keys)
 
 
 def _refuse(value: str | None, name: str, reason: str) -> None:
@@ -102,12 +105,16 @@ def _refuse(value: str | None, name: str, reason: str) -> None:
         raise typer.BadParameter(reason, param_hint=name)
 
 
-def _payload(argument: str | None, *, text: bool) -> Json:
+def _payload(argument: str | None, *, text: bool, most: int) -> Json:
     if argument is None and sys.stdin.isatty():
         raise typer.BadParameter("give one, pipe it in, or use --file", param_hint="PAYLOAD")
-    given = sys.stdin.read() if argument in (None, "-") else argument
+    given = sys.stdin.read(most * MIB + 1) if argument in (None, "-") else argument
     assert given is not None
-    return given if text else values.payload(given)
+    if size(given) > most * MIB:
+        raise typer.BadParameter(
+            f"it is longer than {most} MiB. --max-line sets another limit", param_hint="PAYLOAD"
+        )
+    return given if text else arguments.payload(given)
 
 
 def _publish_one(
@@ -144,19 +151,21 @@ class Keys:
         return value if isinstance(value, str) else str(value)
 
 
-def _publish_file(session: Session, topic: str, path: str, common: Common, keys: Keys) -> None:
+def _publish_many(
+    session: Session,
+    topic: str,
+    payloads: Iterator[tuple[Json, int]],
+    *,
+    total: int | None,
+    common: Common,
+    keys: Keys,
+) -> None:
     published = 0
-    with (
-        _opened(path) as (stream, size),
-        session.output.progress() as progress,
-        session.connection.transaction(),
-    ):
-        task = progress.add_task(f"publishing to {topic}", total=size)
-        for payloads, length in _chunks(_payloads(stream, path)):
-            session.run(
-                calls.publish_many(topic, payloads, keys=keys.of(payloads), **common.for_many())
-            )
-            published += len(payloads)
+    with session.output.progress() as progress, session.connection.transaction():
+        task = progress.add_task(f"publishing to {topic}", total=total)
+        for chunk, length in _chunks(payloads):
+            session.run(calls.publish_many(topic, chunk, keys=keys.of(chunk), **common.for_many()))
+            published += len(chunk)
             progress.advance(task, length)
     session.output.done({"topic": topic, "published": published}, f"published {published} messages")
 
@@ -174,19 +183,20 @@ def _opened(path: str) -> Iterator[tuple[TextIO, int | None]]:
         raise typer.BadParameter(f"{path}: {problem.strerror}", param_hint="--file") from None
 
 
-def _payloads(stream: Iterable[str], path: str) -> Iterator[tuple[Json, int]]:
-    """Each line's payload and its length; empty lines are passed over."""
+def _payloads(lines: Lines, path: str) -> Iterator[tuple[Json, int]]:
+    """Each line's payload and its length in bytes; empty lines are passed over."""
     try:
-        for number, line in enumerate(stream, start=1):
+        for line in lines:
             if line.strip():
-                yield _line(line, path, number), len(line.encode())
+                yield _payload_of(line, path, lines.number), size(line)
+            lines.start_record()
     except UnicodeDecodeError:
         raise typer.BadParameter(f"{path} is not UTF-8 text", param_hint="--file") from None
 
 
-def _line(line: str, path: str, number: int) -> Json:
+def _payload_of(line: str, path: str, number: int) -> Json:
     try:
-        value: Json = values.parse_json(line)
+        value: Json = arguments.parse_json(line)
     except ValueError as problem:
         raise typer.BadParameter(
             f"{path}, line {number} is not JSON ({problem}); nothing was published",
@@ -195,6 +205,15 @@ def _line(line: str, path: str, number: int) -> Json:
     return value
 
 
-def _chunks(payloads: Iterator[tuple[Json, int]]) -> Iterator[tuple[list[Json], int]]:
-    while chunk := list(islice(payloads, CHUNK)):
-        yield [payload for payload, _ in chunk], sum(length for _, length in chunk)
+def _chunks(payloads: Iterable[tuple[Json, int]]) -> Iterator[tuple[list[Json], int]]:
+    """Payloads that are sent together, with their length in bytes."""
+    chunk: list[Json] = []
+    length = 0
+    for payload, more in payloads:
+        chunk.append(payload)
+        length += more
+        if len(chunk) == CHUNK or length >= BATCH_BYTES:
+            yield chunk, length
+            chunk, length = [], 0
+    if chunk:
+        yield chunk, length

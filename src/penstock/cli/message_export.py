@@ -1,4 +1,6 @@
-"""Where an export writes: a file that can be gone on with, a folder of Parquet parts, or stdout.
+"""penstock message export: a queue, a topic's log or the dead letters, into a file.
+
+From top to bottom: the command, what it reads (a `Source`), and where it writes (a `Sink`).
 
 A sink says how far it has come only after what it wrote is on the disk, so a state never promises
 what is not there; what was written after the last state is cut off when it goes on.
@@ -11,18 +13,157 @@ import io
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import typer
 
-from penstock.cli.output import plain
-from penstock.cli.transfer.formats import AS_JSON, NUMBERS, TIMES, Format
+from penstock.cli.file_formats import AS_JSON, NUMBERS, TIMES, Format, format_of
+from penstock.cli.output import fields, plain
+from penstock.cli.session import Session
+from penstock.client import calls
+from penstock.client.calls import transfers
 
-Record = dict[str, Any]
+EXAMPLE = "penstock message export orders --log --output orders.jsonl"
+PAGE = 1000
 # A part is held in memory until it is whole.
 PART_ROWS, PART_BYTES = 50_000, 64 * 1024 * 1024
+
+Record = dict[str, Any]
+
+
+def export(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The queue; with --log, the topic.")],
+    *,
+    log: Annotated[bool, typer.Option("--log", help="All that is kept of a topic.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="The queue's dead letters.")] = False,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="PATH", help="Where to.", show_default="stdout"),
+    ] = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", help="Default: what the name of the file tells, else jsonl."),
+    ] = None,
+    after: Annotated[
+        int | None, typer.Option(metavar="PLACE", help="Begin after this.", show_default=False)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an export that was interrupted.")
+    ] = False,
+) -> None:
+    """Write messages to a file, as JSON lines, CSV or a folder of Parquet files; none is claimed.
+
+    All that is there when it begins is in it; what comes meanwhile may be.
+    """
+    if log and dead:
+        raise typer.BadParameter("choose one of --log and --dead")
+    source = _source(name, log=log, dead=dead)
+    state = State(source.kind, name, format_of(format_, output, "--output"), after or 0)
+    _check_exists(session, source)
+    sink = open_sink(output, state, source.columns, resume=resume)
+    try:
+        _copy(session, source, sink)
+    except KeyboardInterrupt:
+        again = "--resume" if output not in (None, "-") else f"--after {sink.state.after}"
+        session.output.note(f"stopped after {sink.state.rows} messages; go on with {again}")
+        raise
+    finally:
+        sink.close()
+    if output not in (None, "-"):
+        facts = {"source": source.kind, "name": name, "exported": sink.state.rows, "file": output}
+        session.output.done(facts, f"exported {sink.state.rows} messages to {output}")
+
+
+def _source(name: str, *, log: bool, dead: bool) -> Source:
+    if log:
+        return of_topic(name)
+    return of_dead_letters(name) if dead else of_queue(name)
+
+
+def _check_exists(session: Session, source: Source) -> None:
+    """Ask before a file is made."""
+    source.page(session, 2**62)
+
+
+def _copy(session: Session, source: Source, sink: Sink) -> None:
+    with session.output.progress() as progress:
+        task = progress.add_task(f"exporting {source.name}", total=_total(session, source))
+        progress.advance(task, sink.state.rows)
+        for after, records in source.pages(session, sink.state.after):
+            sink.write(records, after)
+            progress.advance(task, len(records))
+    sink.finish()
+
+
+def _total(session: Session, source: Source) -> int | None:
+    """The bar's total; None for a topic: its log can't be counted without reading it."""
+    if source.kind == "topic" or not session.output.aside.is_terminal:
+        return None
+    counted = session.run(calls.queue_statistics(source.name))
+    if source.kind == "queue":
+        return counted.pending_count + counted.processing_count
+    return counted.dead_count
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is exported: its kind and name, its columns, and the function that gets a page."""
+
+    kind: str
+    name: str
+    columns: tuple[str, ...]
+    page: Callable[[Session, int], list[tuple[int, Record]]]
+
+    def pages(self, session: Session, after: int) -> Iterator[tuple[int, list[Record]]]:
+        """Each page with the place from which the next one goes on; the end is a short page."""
+        while found := self.page(session, after):
+            after = found[-1][0]
+            yield after, [record for _, record in found]
+            if len(found) < PAGE:
+                return
+
+
+_COMMON = ("payload", "headers", "key", "priority", "correlation_id", "tenant_id", "published_at")
+
+
+def of_queue(name: str) -> Source:
+    """What the queue is not done with."""
+
+    def page(session: Session, after: int) -> list[tuple[int, Record]]:
+        found = session.run(calls.browse(name, after=after, page_size=PAGE))
+        return [(each.id, fields(each)) for each in found]
+
+    return Source("queue", name, ("id", *_COMMON, "state", "attempt", "visible_at"), page)
+
+
+def of_topic(name: str) -> Source:
+    """All messages that the log still keeps, read or not."""
+
+    def page(session: Session, after: int) -> list[tuple[int, Record]]:
+        found = session.run(transfers.browse_topic(name, after=after, page_size=PAGE))
+        return [(each.id, fields(each)) for each in found]
+
+    return Source("topic", name, ("id", *_COMMON, "deliver_after", "expires_at"), page)
+
+
+def of_dead_letters(name: str) -> Source:
+    """The queue's dead letters, with their last error and their attempts."""
+
+    def page(session: Session, after: int) -> list[tuple[int, Record]]:
+        found = session.run(transfers.dead_letter_page(name, after=after, page_size=PAGE))
+        return [(each.place, _dead(fields(each.letter))) for each in found]
+
+    columns = ("id", *_COMMON, "queue", "attempts", "error", "died_at", "history")
+    return Source("dead letters", name, columns, page)
+
+
+def _dead(record: Record) -> Record:
+    return {"id": record.pop("message_id"), **record}
 
 
 class State(msgspec.Struct):
@@ -49,15 +190,15 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
-def opened(path: str | None, state: State, columns: tuple[str, ...], *, resume: bool) -> Sink:
+def open_sink(path: str | None, state: State, columns: tuple[str, ...], *, resume: bool) -> Sink:
     """The sink for this path: new, or gone on with where the one before stopped."""
     if path in (None, "-"):
         if state.format == Format.PARQUET:
             raise typer.BadParameter("Parquet needs a place: add --output", param_hint="--format")
-        return Stream(state, columns)
+        return StdoutSink(state, columns)
     place = Path(path or "")
-    kind = Parts if state.format == Format.PARQUET else File
-    note = note_of(place, state.format)
+    kind = ParquetSink if state.format == Format.PARQUET else FileSink
+    note = state_file(place, state.format)
     if resume:
         state = _found(note, state)
         _check_whole(place, state)
@@ -67,7 +208,7 @@ def opened(path: str | None, state: State, columns: tuple[str, ...], *, resume: 
     return kind(place, note, state, columns)
 
 
-def note_of(place: Path, format_: str) -> Path:
+def state_file(place: Path, format_: str) -> Path:
     """Where it is written how far an export has come; it is gone when all of it is there."""
     if format_ == Format.PARQUET:
         # Readers of such folders pass over names that begin with an underscore.
@@ -135,7 +276,7 @@ def _cell(name: str, value: Any) -> Any:
     return json.dumps(plain(value), ensure_ascii=False) if name in AS_JSON else plain(value)
 
 
-class Stream:
+class StdoutSink:
     """Standard output."""
 
     def __init__(self, state: State, columns: tuple[str, ...]) -> None:
@@ -153,7 +294,7 @@ class Stream:
         """Standard output stays open."""
 
 
-class File:
+class FileSink:
     """JSON lines or CSV."""
 
     def __init__(self, place: Path, note: Path, state: State, columns: tuple[str, ...]) -> None:
@@ -179,7 +320,7 @@ class File:
         self._stream.close()
 
 
-class Parts:
+class ParquetSink:
     """A folder of Parquet files, each of them whole."""
 
     def __init__(self, place: Path, note: Path, state: State, columns: tuple[str, ...]) -> None:

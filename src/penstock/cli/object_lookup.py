@@ -1,4 +1,4 @@
-"""Finding the worker that `module:name` stands for."""
+"""The object that `module:name` stands for."""
 
 from __future__ import annotations
 
