@@ -27,6 +27,7 @@ from penstock import schema
 from penstock.dashboard.app import build
 from penstock.dashboard.options import Options
 from penstock.embedded import locate
+from penstock.settings import Settings
 from penstock.testing.server import running
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def busy(dsn: str, rate: float) -> Iterator[Any]:
 
 @contextmanager
 def serving(dsn: str) -> Iterator[str]:
-    app = build(dsn, Options(operator_token=TOKEN))
+    app = build(Settings(dsn=dsn), Options(operator_token=TOKEN))
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
     )

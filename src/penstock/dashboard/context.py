@@ -11,10 +11,9 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from penstock.client.facts import blocker
-from penstock.dashboard import words
-from penstock.dashboard.attempts import Attempts
-from penstock.dashboard.sessions import Session, Sessions
-from penstock.dashboard.watch import Watch
+from penstock.dashboard import text_filters
+from penstock.dashboard.poller import Poller
+from penstock.dashboard.sessions import LoginAttempts, Session, Sessions
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,11 +32,11 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     for name in ("count", "rate", "seconds", "span", "ago", "until", "moment", "size", "readable"):
-        made.filters[name] = getattr(words, name)
+        made.filters[name] = getattr(text_filters, name)
     made.filters.update(
-        compact=words.compact,
-        pretty=words.pretty,
-        lasted=words.lasted,
+        compact=text_filters.compact,
+        pretty=text_filters.pretty,
+        lasted=text_filters.lasted,
         blocker=blocker,
         query=urlencode,
     )
@@ -45,28 +44,28 @@ def _templates() -> Environment:
 
 
 @dataclass(slots=True)
-class Desk:
+class Dashboard:
     """The dashboard's parts, made once."""
 
     options: Options
     database: Database
     sessions: Sessions
-    watch: Watch
-    attempts: Attempts
+    poller: Poller
+    attempts: LoginAttempts
     templates: Environment
 
     @classmethod
-    def made(cls, options: Options, database: Database, every: float) -> Desk:
-        watch = Watch(database, every)
-        return cls(options, database, Sessions(options), watch, Attempts(), _templates())
+    def made(cls, options: Options, database: Database, every: float) -> Dashboard:
+        poller = Poller(database, every)
+        return cls(options, database, Sessions(options), poller, LoginAttempts(), _templates())
 
     def html(self, template: str, /, **values: Any) -> Markup:
         """A template filled; what it was given is escaped, so the whole may stand in another."""
         return Markup(self.templates.get_template(template).render(values))  # noqa: S704
 
 
-def desk(request: Request) -> Desk:
-    found: Desk = request.app.state.desk
+def dashboard_of(request: Request) -> Dashboard:
+    found: Dashboard = request.app.state.dashboard
     return found
 
 
@@ -77,20 +76,20 @@ def session(request: Request) -> Session:
     return found
 
 
-def page(request: Request, template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:
+def render(request: Request, template: str, /, *, code: int = 200, **values: Any) -> HTMLResponse:
     """A whole page, with what its frame needs."""
-    me, at = session(request), desk(request)
-    html = at.html(
+    me, dashboard = session(request), dashboard_of(request)
+    html = dashboard.html(
         template,
         me=me,
-        form_token=at.sessions.form_token(me),
-        database=at.database.name,
-        has_login=at.options.auth,
+        form_token=dashboard.sessions.form_token(me),
+        database=dashboard.database.name,
+        has_login=dashboard.options.auth,
         path=request.url.path,
         **values,
     )
     return HTMLResponse(html, code)
 
 
-def asked(request: Request, name: str, default: str = "") -> str:
+def parameter(request: Request, name: str, default: str = "") -> str:
     return request.query_params.get(name, default)

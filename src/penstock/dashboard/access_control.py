@@ -43,7 +43,7 @@ _HEADERS = {
 }
 
 
-class Gate:
+class AccessControl:
     """ASGI middleware; puts the session and the form's fields into the request's state."""
 
     def __init__(self, app: ASGIApp, *, options: Options, sessions: Sessions) -> None:
