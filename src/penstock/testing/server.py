@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
 
-from penstock.embedded import account, locate
+from penstock.embedded import account, installation
 from penstock.embedded.folder import Folder
 from penstock.errors import EmbeddedServerMissing, EmbeddedServerStuck
 from penstock.testing.databases import connected
@@ -28,7 +28,7 @@ from penstock.testing.databases import connected
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.embedded.locate import Binaries
+    from penstock.embedded.installation import Binaries
 
 USER = "penstock"
 _ATTEMPTS = 3
@@ -117,7 +117,7 @@ def prepare(binaries: Binaries, folder: Path) -> tuple[Binaries, account.Account
 def _reachable(binaries: Binaries, owner: account.Account, folder: Path) -> Binaries:
     if not owner.lent or account.first_closed(binaries.bin.resolve(), owner) is None:
         return binaries
-    return locate.copied(binaries, Folder(folder))
+    return installation.copied(binaries, Folder(folder))
 
 
 def _initialise(binaries: Binaries, owner: account.Account, data: Path) -> None:
@@ -211,9 +211,9 @@ def _environment() -> dict[str, str]:
 def any_binaries() -> Binaries:
     """The wheel's PostgreSQL, or else the machine's own."""
     try:
-        return locate.packaged()
+        return installation.packaged()
     except EmbeddedServerMissing:
-        found = locate.on_machine()
+        found = installation.on_machine()
         if found is None:
             raise
         return found

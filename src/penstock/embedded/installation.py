@@ -71,7 +71,7 @@ def _major(postgres: Path) -> int:
     return int(match[1])
 
 
-def binaries(account: Account, place: Folder) -> Binaries:
+def usable(account: Account, place: Folder) -> Binaries:
     """The wheel's PostgreSQL, where this account can run it."""
     found = packaged()
     if not account.lent or accounts.first_closed(found.bin.resolve(), account) is None:
