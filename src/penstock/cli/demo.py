@@ -58,7 +58,7 @@ IDLE_SECONDS = 0.02
 TICK_SECONDS = 0.25
 LONGEST_SECONDS = 45.0
 # The rate shown while it runs is that of the last two seconds.
-RATE_TICKS = 8
+RATE_SECONDS = 2.0
 LATENCY = "latency: from publishing to the first delivery, without the delayed order"
 STEPS = (
     "queue create billing --topic orders",
@@ -364,7 +364,7 @@ def watch(connection: AnyConnection, threads: Threads, console: Console) -> None
         while not threads.are_done():
             time.sleep(TICK_SECONDS)
         return
-    seen: deque[tuple[float, dict[str, int]]] = deque(maxlen=RATE_TICKS)
+    seen: deque[tuple[float, dict[str, int]]] = deque(maxlen=round(RATE_SECONDS / TICK_SECONDS))
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while not threads.are_done():
             counts = {queue.name: threads.record.done_count(queue.name) for queue in QUEUES}
