@@ -26,7 +26,8 @@ from bench.measure import cpu_ns
 from penstock import schema
 from penstock.dashboard.app import build
 from penstock.dashboard.options import Options
-from penstock.embedded import locate
+from penstock.embedded import installation
+from penstock.settings import Settings
 from penstock.testing.server import running
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def busy(dsn: str, rate: float) -> Iterator[Any]:
 
 @contextmanager
 def serving(dsn: str) -> Iterator[str]:
-    app = build(dsn, Options(operator_token=TOKEN))
+    app = build(Settings(dsn=dsn), Options(operator_token=TOKEN))
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
     )
@@ -151,7 +152,7 @@ def main() -> int:
     given = options.parse_args()
     pages = ["page=overview", "page=queue&name=q-0-0", "page=workers", "page=queue&name=deep-1"]
     with ExitStack() as stack:
-        server = stack.enter_context(running("dashboard", locate.packaged()))
+        server = stack.enter_context(running("dashboard", installation.packaged()))
         server.administer("create database shop")
         dsn = server.dsn("shop")
         fill(dsn)

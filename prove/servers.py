@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.embedded.account import Account
-    from penstock.embedded.locate import Binaries
+    from penstock.embedded.installation import Binaries
 
 DATABASE = "faults"
 # What a test server saves itself, this one does.

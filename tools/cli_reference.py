@@ -16,8 +16,7 @@ import typer
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from penstock.cli.app import app  # noqa: E402
-from penstock.cli.exits import MEANINGS  # noqa: E402
+from penstock.cli.app import EXIT_CODES, app  # noqa: E402
 from tools.current import keep  # noqa: E402
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ PowerShell).
 
 
 def page() -> str:
-    codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in EXIT_CODES.items())
     root: Any = typer.main.get_command(app)
     return HEAD + codes + "\n" + "\n".join(_commands(root, "penstock"))
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from penstock import schema  # noqa: E402
-from penstock.embedded import locate  # noqa: E402
+from penstock.embedded import installation  # noqa: E402
 from penstock.testing.server import running  # noqa: E402
 from tests.browser import browsers  # noqa: E402
 
@@ -128,7 +128,7 @@ def main() -> int:
         return 1
     PICTURES.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        server = stack.enter_context(running("pictures", locate.packaged()))
+        server = stack.enter_context(running("pictures", installation.packaged()))
         server.administer("create database shop")
         dsn = server.dsn("shop")
         with psycopg.connect(dsn, autocommit=True) as db:

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from bench.tasks.course import Figure, run
 from bench.tasks.places import MySQLPlace, Place, PostgresPlace
-from penstock.embedded import locate
+from penstock.embedded import installation
 from penstock.testing import server as postgres
 from tests.tasks import mariadb
 
@@ -86,7 +86,7 @@ def main() -> int:
     # On disk: a test server would keep its data in memory.
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     with ExitStack() as stack:
-        server = stack.enter_context(postgres.running("bench", locate.packaged()))
+        server = stack.enter_context(postgres.running("bench", installation.packaged()))
         maria = stack.enter_context(mariadb.running(*_SETTINGS))
         places: list[Place] = [PostgresPlace(server), MySQLPlace(maria)]
         for place in places:

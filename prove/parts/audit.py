@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 300
 # What stands there: parameters of a call, names of settings, a number.
 _LOOKED_AT = (
     ("client/calls/messages.py", "{options}"),
-    ("integrations/django/clients.py", "_NAMES"),
+    ("integrations/django/configuration.py", "_NAMES"),
     ("pipelines/analyse/figures.py", 'f"""select queue,'),
 )
 

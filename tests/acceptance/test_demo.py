@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.cli.demo import audit, screen, story
-from penstock.cli.demo.stage import PREFIX, Stage, build, sweep
+from penstock.cli import demo
+from penstock.cli.demo import PREFIX
+from penstock.cli.demo_checks import Plan, Record
 from tests.acceptance.commandline import CommandLine
 from tests.fixtures.spark import SHORT_LIVED_ENVIRONMENT
 
@@ -75,7 +76,7 @@ def test_without_a_terminal_it_prints_the_summary_only(penstock: CommandLine):
 
 
 def test_what_it_says_to_try_next_works(penstock: CommandLine):
-    for step in screen.STEPS:
+    for step in demo.STEPS:
         penstock.ok(*shlex.split(step))
 
 
@@ -92,7 +93,7 @@ def test_an_interrupted_demo_cleans_up(
     assert demo_topics(db) == []
 
 
-def test_left_overs_of_a_killed_demo_are_swept_by_the_next(
+def test_left_overs_of_a_killed_demo_are_removed_by_the_next(
     penstock: CommandLine, db: psycopg.Connection[Any]
 ):
     running = penstock.start("demo", "--no-spark")
@@ -102,29 +103,29 @@ def test_left_overs_of_a_killed_demo_are_swept_by_the_next(
     assert len(demo_topics(db)) == 1
     deadline = time.monotonic() + 30
     # The killed process's sessions end when the server notices.
-    while not sweep(db):
+    while not demo.remove_abandoned(db):
         assert time.monotonic() < deadline
     assert demo_topics(db) == []
 
 
-def test_a_demo_that_runs_is_not_swept(connect: Connect):
+def test_a_demo_that_runs_is_not_removed(connect: Connect):
     one, other = connect(), connect()
-    stage = Stage.invent()
-    build(one, stage)
-    assert sweep(other) == 0
-    assert demo_topics(other) == [stage.topic]
+    topic = f"{PREFIX}1"
+    demo.create_topic(one, topic)
+    assert demo.remove_abandoned(other) == 0
+    assert demo_topics(other) == [topic]
     one.close()
 
 
 def test_a_message_that_went_missing_is_noticed(connect: Connect):
-    connection, stage, script = connect(), Stage.invent(), story.write()
-    build(connection, stage)
-    books = audit.collect(connection, script, stage, audit.Ledger())
-    assert not all(finding.ok for finding in audit.findings(books))
+    connection, topic = connect(), f"{PREFIX}1"
+    demo.create_topic(connection, topic)
+    result = demo.collect(connection, Plan.made(), topic, Record())
+    assert not all(finding.ok for finding in result.findings())
 
 
 def await_stream(running: Any, db: psycopg.Connection[Any]) -> None:
-    """Wait until the demo has built its stage and begun to publish."""
+    """Wait until the demo has created its topic and begun to publish."""
     consumed = """
         select s.total_count from penstock.list_queues() q
         cross join lateral penstock.get_queue_statistics(q.name) s

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from penstock import embedded, errors
-from penstock.embedded import account, locate, postmaster, sharing, sockets
+from penstock.embedded import account, installation, postmaster, server_lock
 from penstock.embedded.folder import Folder
 from penstock.settings import Settings
 
@@ -297,7 +297,7 @@ def test_long_path_gets_its_socket_elsewhere(folder: Path) -> None:
 
 
 def test_no_short_path_at_all_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "LONGEST", 10)
+    monkeypatch.setattr(embedded.cluster, "LONGEST_SOCKET_PATH", 10)
     with (
         pytest.raises(errors.SocketPathTooLong, match="PENSTOCK_DATA_DIR"),
         embedded.server(folder),
@@ -382,7 +382,7 @@ def _unprivileged() -> account.Account | None:
         return None
     nobody = pwd.getpwnam("nobody")
     lent = account.Account(nobody.pw_uid, nobody.pw_gid, lent=True)
-    if account.first_closed(locate.packaged().bin.resolve(), lent) is not None:
+    if account.first_closed(installation.packaged().bin.resolve(), lent) is not None:
         pytest.skip("the wheel's programs are closed to other accounts")
     return lent
 
@@ -429,14 +429,14 @@ def test_root_is_told_which_folder_is_closed(folder: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root lends an account")
 def test_programs_out_of_reach_are_copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    packaged = locate.packaged()
+    packaged = installation.packaged()
     closed = folder.parent / "closed"
     closed.mkdir(mode=0o700)
     site = packaged.bin.parents[2]
-    for source in locate._parts(packaged.bin.parents[1]):
+    for source in installation._parts(packaged.bin.parents[1]):
         shutil.copytree(source, closed / source.relative_to(site), symlinks=True)
-    hidden = locate.Binaries(closed / packaged.bin.relative_to(site), packaged.major)
-    monkeypatch.setattr(locate, "packaged", lambda: hidden)
+    hidden = installation.Binaries(closed / packaged.bin.relative_to(site), packaged.major)
+    monkeypatch.setattr(installation, "packaged", lambda: hidden)
     with embedded.server(folder) as server:
         store(server.dsn)
     assert len(list(folder.glob("programs-*/*/pginstall18/bin/postgres"))) == 1
@@ -498,7 +498,7 @@ def test_disk_that_fills_during_creation_is_told(
 def test_lock_that_is_never_released_is_told(folder: Path) -> None:
     folder.mkdir()
     place = Folder(folder)
-    with sharing._alone(place, timedelta(seconds=1)):
+    with server_lock._alone(place, timedelta(seconds=1)):
         impatient = Settings(start_timeout=timedelta(milliseconds=50))
         with (
             pytest.raises(errors.FolderBusy, match=str(os.getpid())),
@@ -526,13 +526,13 @@ def test_server_that_hangs_is_told(folder: Path, user: Callable[..., User]) -> N
 
 
 def test_missing_wheel_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locate, "_WHEEL", "no_such_package")
+    monkeypatch.setattr(installation, "_WHEEL", "no_such_package")
     with pytest.raises(errors.EmbeddedServerMissing, match="PENSTOCK_DSN"), embedded.server(folder):
         pass
 
 
 def test_wheel_of_another_version_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locate, "_INSTALLATION", "pginstall99")
+    monkeypatch.setattr(installation, "_INSTALLATION", "pginstall99")
     with (
         pytest.raises(errors.EmbeddedServerMissing, match="no PostgreSQL"),
         embedded.server(folder),

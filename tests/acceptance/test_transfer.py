@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -79,15 +80,15 @@ def test_what_is_exported_and_imported_is_the_same(
 def test_an_export_that_was_cut_off_goes_on_and_is_whole(
     orders: CommandLine, tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from penstock.cli import message_export
     from penstock.cli.session import Session
-    from penstock.cli.transfer import sinks, sources
 
-    monkeypatch.setattr(sinks, "PART_ROWS", 1)
+    monkeypatch.setattr(message_export, "PART_ROWS", 1)
     assert orders.dsn is not None
     place = tmp_path / f"billing.{suffix}"
-    state = sinks.State("queue", "billing", suffix)
-    source = sources.of_queue("billing")
-    sink = sinks.opened(str(place), state, source.columns, resume=False)
+    state = message_export.State("queue", "billing", suffix)
+    source = message_export.of_queue("billing")
+    sink = message_export.open_sink(str(place), state, source.columns, resume=False)
     with Session(orders.dsn, json=True) as session:
         pages = source.pages(session, 0)
         after, records = next(pages)
@@ -112,16 +113,19 @@ def test_an_export_that_was_cut_off_goes_on_and_is_whole(
 
 
 def test_an_export_whose_file_was_changed_does_not_go_on(tmp_path: Path) -> None:
-    from penstock.cli.transfer import sinks
+    from penstock.cli import message_export
 
     place = tmp_path / "orders.csv"
-    state = sinks.State("queue", "billing", "csv")
-    sink = sinks.opened(str(place), state, ("payload",), resume=False)
+    state = message_export.State("queue", "billing", "csv")
+    sink = message_export.open_sink(str(place), state, ("payload",), resume=False)
     sink.write([{"payload": 1}], 1)
     sink.close()
     place.unlink()
+    state = message_export.State("queue", "billing", "csv")
     with pytest.raises(typer.BadParameter, match="changed"):
-        sinks.opened(str(place), sinks.State("queue", "billing", "csv"), ("payload",), resume=True)
+        message_export.open_sink(
+            str(place), message_export.State("queue", "billing", "csv"), ("payload",), resume=True
+        )
 
 
 def test_an_import_that_was_cut_off_goes_on_and_doubles_nothing(
@@ -130,20 +134,20 @@ def test_an_import_that_was_cut_off_goes_on_and_doubles_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from penstock.cli import message_import
+    from penstock.cli.file_formats import Format
     from penstock.cli.session import Session
-    from penstock.cli.transfer import importing
-    from penstock.cli.transfer.formats import Format
 
     file = tmp_path / "orders.jsonl"
     orders.ok("message", "export", "orders", "--log", "-o", str(file))
-    monkeypatch.setattr(importing, "BATCH", 1000)
-    given = importing.Given("orders.jsonl", file, Format.JSONL, raw=False)
-    source = importing._source(given, None, again=False)
+    monkeypatch.setattr(message_import, "BATCH", 1000)
+    given = message_import.ImportFile("orders.jsonl", file, Format.JSONL, raw=False)
+    source = message_import._source(given, None, again=False)
     with Session(orders.dsn, json=True) as session:
-        lines = importing.outgoing.lines(list(given.messages())[:1000])
-        importing._publish_batch(session, "copy", lines, source, 0)
+        lines = message_import.outgoing.lines(list(given.messages())[:1000])
+        message_import._publish_batch(session, "copy", lines, source, 0)
         with session.connection.transaction(force_rollback=True):
-            importing._publish_batch(session, "copy", lines, source, 1000)
+            message_import._publish_batch(session, "copy", lines, source, 1000)
     told = orders.ok("message", "import", "copy", str(file), "--json").json
     assert (told["before"], told["imported"]) == (1000, COUNT - 1000)
     assert [row[0]["n"] for row in log(db, "copy")] == list(range(1, COUNT + 1))
@@ -226,3 +230,47 @@ def test_an_export_of_what_does_not_exist_makes_no_file(
     assert penstock("message", "export", "nothing", "-o", str(file)).code == 1
     assert not file.exists()
     assert penstock("message", "export", "nothing", "-o", str(tmp_path / "x.doc")).code == 2
+
+
+HUGE_LINE = 500 * 1000**2
+# The limit of a line is 64 MiB; a few copies of such a line, and what Python and pytest take.
+MOST_MEMORY = 700 * 1000**2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("import", "orders", "FILE"),
+        ("import", "orders", "FILE", "--raw"),
+        ("import", "orders", "FILE", "--format", "csv"),
+        ("import", "orders", "-"),
+        ("publish", "orders", "--file", "FILE"),
+        ("publish", "orders", "--file", "-"),
+        ("publish", "orders"),
+    ],
+    ids=" ".join,
+)
+def test_a_huge_line_is_refused_before_it_fills_the_memory(
+    penstock: CommandLine, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    penstock.ok("topic", "create", "orders")
+    file = tmp_path / "huge.jsonl"
+    with file.open("wb") as stream:
+        stream.write(b'{"payload": 1}\n{"payload": "')
+        # Zero bytes that take no room on the disk.
+        stream.truncate(HUGE_LINE)
+    said = tmp_path / "stderr"
+    with file.open("rb") as given, said.open("wb") as err:
+        command = [PROGRAM, "message", *(str(file) if word == "FILE" else word for word in words)]
+        running = subprocess.Popen(
+            command, stdin=given, stderr=err, env=penstock.environment({"COLUMNS": "1000"})
+        )
+        _, status, used = os.wait4(running.pid, 0)
+    running.returncode = os.waitstatus_to_exitcode(status)
+    told = said.read_text()
+    assert running.returncode == 2, told
+    assert "64 MiB" in told
+    if "import" in words or "--file" in words:
+        assert f"{file if 'FILE' in words else '-'}, line 2" in told
+    assert used.ru_maxrss * 1024 < MOST_MEMORY
+    assert penstock.ok("message", "export", "orders", "--log").out == ""

@@ -12,6 +12,7 @@ import uvicorn
 
 from penstock.dashboard.app import build
 from penstock.dashboard.options import Options
+from penstock.settings import Settings
 from tests.fixtures.patience import eventually_sync
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def program() -> str | None:
 def serving(dsn: str, **options: Any) -> Iterator[str]:
     """The dashboard on a free port; gives its address."""
     told = Options(operator_token=OPERATOR, viewer_token=VIEWER, **options)
-    app = build(dsn, told, every=0.5)
+    app = build(Settings(dsn=dsn), told, every=0.5)
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
     )
@@ -42,6 +43,6 @@ def serving(dsn: str, **options: Any) -> Iterator[str]:
     finally:
         loop = server.servers[0].get_loop()
         # Open streams would hold the server back.
-        asyncio.run_coroutine_threadsafe(app.state.desk.watch.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(app.state.dashboard.poller.stop(), loop).result(10)
         server.should_exit = True
         thread.join(10)

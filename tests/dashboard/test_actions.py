@@ -115,7 +115,7 @@ async def test_a_login_that_may_only_count_shows_counts_and_no_more(
 
 
 async def test_counting_is_done_with_the_monitors_rights(operator: Visitor, mq: Caller) -> None:
-    async with operator.app.state.desk.database.looking() as connection:
+    async with operator.app.state.dashboard.database.looking() as connection:
         cursor = await connection.execute("select current_user, current_setting('role')")
         assert await cursor.fetchone() == ("penstock_monitor", "penstock_monitor")
         cursor = await connection.execute("select current_setting('transaction_read_only')")

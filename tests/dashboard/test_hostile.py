@@ -58,8 +58,8 @@ def assert_harmless(html: str, words: str) -> None:
 
 async def test_hostile_strings_stay_text_on_every_page(operator: Visitor, mq: Caller) -> None:
     letters = stocked(mq)
-    desk = operator.app.state.desk
-    desk.watch._slow.hurry()
+    dashboard = operator.app.state.dashboard
+    dashboard.poller._slow.hurry()
     for path in ("/", "/workers", "/readers", "/schedules", "/audit", "/storage"):
         html = await operator.shown(path)
         assert_harmless(html, path)
@@ -83,12 +83,12 @@ async def test_hostile_strings_stay_text_on_every_page(operator: Visitor, mq: Ca
 async def test_hostile_strings_stay_text_in_live_updates(operator: Visitor, mq: Caller) -> None:
     for words in STRINGS[:20]:
         mq("create_queue", words, words)
-    desk = operator.app.state.desk
-    desk.watch.hurry()
-    sample = await desk.watch.current()
+    dashboard = operator.app.state.dashboard
+    dashboard.poller.hurry()
+    sample = await dashboard.poller.current()
     from penstock.dashboard.pages import overview, queue
 
-    for html in (overview.regions(desk, sample), queue.regions(desk, sample, STRINGS[0])):
+    for html in (overview.regions(dashboard, sample), queue.regions(dashboard, sample, STRINGS[0])):
         page = Page(html)
         assert page.tags <= TAGS
         assert "script" not in page.tags

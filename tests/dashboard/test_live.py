@@ -19,8 +19,8 @@ SESSIONS = "select count(*) from pg_stat_activity where application_name = 'pens
 
 
 def streams(visitor: Visitor, count: int, view: str = "overview") -> list[AsyncIterator[str]]:
-    desk, rendered = visitor.app.state.desk, events._Rendered()
-    return [events._events(desk, rendered, view, "q", 0) for _ in range(count)]
+    dashboard, rendered = visitor.app.state.dashboard, events._Rendered()
+    return [events._events(dashboard, rendered, view, "q", 0) for _ in range(count)]
 
 
 async def until_told(stream: AsyncIterator[str], words: str) -> str:
@@ -46,17 +46,17 @@ async def test_ten_watchers_hear_of_a_change_through_one_connection(
     assert mq.value(SESSIONS) == 1
     for stream in watching:
         await stream.aclose()  # type: ignore[attr-defined]
-    assert operator.app.state.desk.watch.watchers == 0
+    assert operator.app.state.dashboard.poller.watchers == 0
 
 
 async def test_nobody_watching_means_nobody_asking(operator: Visitor, mq: Caller) -> None:
-    watch: Any = operator.app.state.desk.watch
+    poller: Any = operator.app.state.dashboard.poller
     (stream,) = streams(operator, 1)
     await until_told(stream, "No queue yet")
     await stream.aclose()  # type: ignore[attr-defined]
     async with asyncio.timeout(60):
-        await watch._task
-    assert watch._task.done()
+        await poller._task
+    assert poller._task.done()
 
 
 async def test_a_lost_connection_is_made_again(operator: Visitor, mq: Caller) -> None:
@@ -75,7 +75,7 @@ async def test_a_lost_connection_is_made_again(operator: Visitor, mq: Caller) ->
 async def test_stopping_ends_every_stream(operator: Visitor) -> None:
     watching = streams(operator, 3, "workers")
     await asyncio.gather(*(until_told(stream, "No consumer holds") for stream in watching))
-    await operator.app.state.desk.watch.stop()
+    await operator.app.state.dashboard.poller.stop()
     async with asyncio.timeout(60):
         for stream in watching:
             async for _ in stream:
@@ -83,23 +83,23 @@ async def test_stopping_ends_every_stream(operator: Visitor) -> None:
 
 
 async def test_a_stream_ends_with_its_session(operator: Visitor) -> None:
-    desk = operator.app.state.desk
-    stream = events._events(desk, events._Rendered(), "overview", "", 1)
+    dashboard = operator.app.state.dashboard
+    stream = events._events(dashboard, events._Rendered(), "overview", "", 1)
     async with asyncio.timeout(60):
         assert [event async for event in stream] == ["retry: 3000\n\n"]
 
 
 async def test_what_came_and_went_is_told_per_second(operator: Visitor, mq: Caller) -> None:
     mq("create_queue", "q", "t")
-    watch: Any = operator.app.state.desk.watch
+    poller: Any = operator.app.state.dashboard.poller
     (stream,) = streams(operator, 1, "queue")
     await until_told(stream, "Waiting0")
     mq.publish_many("t", list(range(40)))
     mq.drain("q")
     async with asyncio.timeout(60):
-        while not watch.samples.latency("q", "works"):
+        while not poller.samples.latency("q", "works"):
             await anext(stream)
-    flows = [flow for _, flow in watch.samples.flows("q")]
+    flows = [flow for _, flow in poller.samples.flows("q")]
     assert sum(flow.done for flow in flows) > 0
     assert sum(flow.came for flow in flows) > 0
     await stream.aclose()  # type: ignore[attr-defined]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import pytest
 
 from penstock.tasks import NewTask, open_store
+from tests.client._async.test_defaults import DEFAULTS, set_defaults
 from tests.dashboard.visitor import NOWHERE, Page, Visitor, give_up_soon
 from tests.fixtures.clock import advance
 
@@ -29,7 +31,7 @@ async def test_overview_shows_every_queue_and_what_needs_attention(
     ids = mq.publish_many("orders", [1, 2, 3])
     mq.consume("billing", 1, token="worker-7")
     mq.nack("billing", ids[0], token="worker-7", error="boom")
-    operator.app.state.desk.watch.hurry()
+    operator.app.state.dashboard.poller.hurry()
     page = Page(await operator.shown("/"))
     words = " ".join(page.text.split())
     assert "dead letters billing 1 message used up its attempts" in words
@@ -37,7 +39,7 @@ async def test_overview_shows_every_queue_and_what_needs_attention(
     assert "2 waiting" in words
     assert f"/queue?{urlencode({'name': 'billing'})}" in page.links
     advance(mq.db, seconds=600)
-    operator.app.state.desk.watch.hurry()
+    operator.app.state.dashboard.poller.hurry()
     assert "old head" in await operator.shown("/")
 
 
@@ -132,14 +134,14 @@ async def test_other_pages_show_what_they_are_for(
     key = "schedule:nightly:2026-01-01T00:00:00+00:00"
     mq.publish("t", dedupe_key=key, dedupe_window="2 days")
     mq.query("select penstock.open_stream('revenue group', array(select id from penstock.topics))")
-    operator.app.state.desk.watch._slow.hurry()
+    operator.app.state.dashboard.poller._slow.hurry()
     for path, words in [
         ("/workers", "worker-7"),
         ("/readers", "spark stream"),
         ("/readers", "revenue group"),
         ("/schedules", "nightly"),
     ]:
-        operator.app.state.desk.watch.hurry()
+        operator.app.state.dashboard.poller.hurry()
         assert words in await operator.shown(path), path
 
 
@@ -193,7 +195,7 @@ async def test_it_works_through_a_pooler_in_transaction_mode(route: Route, mq: C
     mq("create_queue", "q", "t", retention="1 hour", filter={"headers": {"a": 1}})
     visitor = await Visitor.of(route.dsn).log_in()
     for _ in range(3):
-        visitor.app.state.desk.watch.hurry()
+        visitor.app.state.dashboard.poller.hurry()
         await visitor.shown("/")
     page = Page(await visitor.shown("/queue", name="q")).text
     assert "messages lapse after 1 h" in page
@@ -209,3 +211,38 @@ async def test_a_database_that_is_away_is_said_to_be(visitor: Visitor) -> None:
     answer = await away.get("/")
     assert answer.status_code == 503
     await away.close()
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+async def test_it_works_where_a_database_has_defaults_of_its_own(
+    database: Database, connect: Connect, mq: Caller, name: str
+) -> None:
+    mq("create_queue", "q", "t", retention="1 hour")
+    mq.publish("t", 1)
+    set_defaults(connect(), name)
+    visitor = await Visitor.of(database.dsn).log_in()
+    for path in ("/", "/workers", "/readers", "/schedules", "/storage", "/audit"):
+        await visitor.shown(path)
+    page = Page(await visitor.shown("/queue", name="q")).text
+    assert "messages lapse after 1 h" in page
+    assert (await visitor.act("pause", "q")).status_code == 303
+    async with visitor.app.state.dashboard.database.looking() as connection:
+        cursor = await connection.execute("show transaction_isolation")
+        assert await cursor.fetchone() == ("read committed",)
+    await visitor.close()
+
+
+async def test_a_server_that_does_not_answer_is_said_to_be_away(
+    database: Database, connect: Connect
+) -> None:
+    visitor = await Visitor.of(database.dsn, call_timeout=timedelta(seconds=0.5)).log_in()
+    await visitor.shown("/")
+    other = connect(autocommit=False)
+    other.execute("lock table penstock_data.queues in access exclusive mode")
+    visitor.app.state.dashboard.poller.hurry()
+    answer = await visitor.get("/")
+    assert answer.status_code == 503
+    assert "did not answer within 0.5 s" in answer.text
+    other.rollback()
+    await visitor.shown("/")
+    await visitor.close()

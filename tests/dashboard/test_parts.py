@@ -1,4 +1,4 @@
-"""The parts that decide, without a database: rules, rates, charts, words."""
+"""The parts that decide, without a database: rules, rates, charts, text_filters."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.client.facts import Activity, Consumer, FailingStep, Holder, QueueNow, Reader
-from penstock.dashboard import charts, words
+from penstock.dashboard import charts, text_filters
 from penstock.dashboard.attention import Level, concerns
-from penstock.dashboard.fanout import MOST_QUEUES, picture
-from penstock.dashboard.pace import wait_after
+from penstock.dashboard.charts import MOST_QUEUES, picture
+from penstock.dashboard.poller import wait_after
 from penstock.dashboard.samples import Flow, Sample, Samples, flows_of, percentiles
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -153,13 +153,13 @@ def test_charts_fit_their_frame() -> None:
             charts.Series("a", "c1", [float(n) for n in range(10)]),
             charts.Series("b", "c2", [None] * 10),
         ],
-        label=words.rate,
+        label=text_filters.rate,
     )
     pairs = [tuple(map(float, pair.split(","))) for pair in made.lines[0].points.split()]
     assert all(made.left <= x <= made.width and 0 <= y <= made.height for x, y in pairs)
     assert made.lines[1].points == ""
     assert "a now 9.0" in made.summary
-    assert charts.chart("x", [], [], label=words.rate).lines == []
+    assert charts.chart("x", [], [], label=text_filters.rate).lines == []
     assert charts.spark([]).line == ""
     assert charts.thinned([1.0] * 99 + [7.0])[-1] == 7.0
 
@@ -183,26 +183,26 @@ def test_the_picture_joins_topics_queues_and_consumers() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (words.readable("Zoë".encode()), "Zoë"),
-        (words.readable("Zoë".encode()[:3]), "Zo"),
-        (words.readable(b"\xff\x00"), "base64:/wA="),
-        (words.count(10_001), "10,000+"),
-        (words.count(9_999), "9,999"),
-        (words.rate(0), "0"),
-        (words.rate(1.26), "1.3"),
-        (words.rate(12_345), "12.3k"),
-        (words.seconds(0.0001), "<1 ms"),
-        (words.seconds(0.25), "250 ms"),
-        (words.seconds(61), "1 min 01 s"),
-        (words.span(timedelta(days=2, hours=3)), "2 d 03 h"),
-        (words.span(timedelta(minutes=3)), "3 min"),
-        (words.ago(NOW + timedelta(seconds=5), NOW), "0 s"),
-        (words.until(NOW - timedelta(seconds=5), NOW), "5 s ago"),
-        (words.moment("2026-01-01T12:00:00+00:00"), "2026-01-01 12:00:00"),
-        (words.moment("nonsense"), "nonsense"),
-        (words.size(2048), "2.0 KiB"),
-        (words.pretty('{"a":1}'), '{\n  "a": 1\n}'),
-        (words.pretty('{"a":'), '{"a":'),
+        (text_filters.readable("Zoë".encode()), "Zoë"),
+        (text_filters.readable("Zoë".encode()[:3]), "Zo"),
+        (text_filters.readable(b"\xff\x00"), "base64:/wA="),
+        (text_filters.count(10_001), "10,000+"),
+        (text_filters.count(9_999), "9,999"),
+        (text_filters.rate(0), "0"),
+        (text_filters.rate(1.26), "1.3"),
+        (text_filters.rate(12_345), "12.3k"),
+        (text_filters.seconds(0.0001), "<1 ms"),
+        (text_filters.seconds(0.25), "250 ms"),
+        (text_filters.seconds(61), "1 min 01 s"),
+        (text_filters.span(timedelta(days=2, hours=3)), "2 d 03 h"),
+        (text_filters.span(timedelta(minutes=3)), "3 min"),
+        (text_filters.ago(NOW + timedelta(seconds=5), NOW), "0 s"),
+        (text_filters.until(NOW - timedelta(seconds=5), NOW), "5 s ago"),
+        (text_filters.moment("2026-01-01T12:00:00+00:00"), "2026-01-01 12:00:00"),
+        (text_filters.moment("nonsense"), "nonsense"),
+        (text_filters.size(2048), "2.0 KiB"),
+        (text_filters.pretty('{"a":1}'), '{\n  "a": 1\n}'),
+        (text_filters.pretty('{"a":'), '{"a":'),
     ],
 )
 def test_numbers_and_times_as_people_read_them(value: str, shown: str) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from penstock.dashboard import shelves
 from penstock.dashboard.app import build
 from penstock.dashboard.options import Options
+from penstock.dashboard.pages import tasks
+from penstock.settings import Settings
 from penstock.tasks import StoreOptions, open_store
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
         short = replace(options, connect_timeout=moment) if dsn == NOWHERE else options
         return open_store(dsn, short)
 
-    monkeypatch.setattr(shelves, "open_store", opened)
+    monkeypatch.setattr(tasks, "open_store", opened)
 
 
 class Visitor:
@@ -46,14 +47,15 @@ class Visitor:
         self.client = httpx.AsyncClient(transport=transport, base_url=BASE)
 
     @classmethod
-    def of(cls, dsn: str, **options: Any) -> Visitor:
+    def of(cls, dsn: str, *, call_timeout: timedelta | None = None, **options: Any) -> Visitor:
         given = {"operator_token": OPERATOR, "viewer_token": VIEWER} | options
-        return cls(build(dsn, Options(**given), every=0.05))
+        settings = Settings.load({}, dsn=dsn, call_timeout=call_timeout)
+        return cls(build(settings, Options(**given), every=0.05))
 
     async def close(self) -> None:
         await self.client.aclose()
-        await self.app.state.desk.watch.stop()
-        await self.app.state.desk.database.close()
+        await self.app.state.dashboard.poller.stop()
+        await self.app.state.dashboard.database.close()
 
     async def log_in(self, token: str = OPERATOR) -> Visitor:
         answer = await self.post("/login", token=token)

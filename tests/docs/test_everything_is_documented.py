@@ -14,8 +14,7 @@ import pytest
 import typer
 
 from penstock import errors
-from penstock.cli.app import app
-from penstock.cli.exits import MEANINGS
+from penstock.cli.app import EXIT_CODES, app
 from penstock.observe import Name
 from penstock.observe.instruments import every_metric
 from penstock.settings import Settings, variable
@@ -74,7 +73,7 @@ def test_every_command_and_option_is_documented() -> None:
 
 def test_every_exit_code_is_documented_and_no_other_is_used() -> None:
     assert set(re.findall(r"^\| (\d+) \|", reference("cli.md"), re.MULTILINE)) == {
-        str(code) for code in MEANINGS
+        str(code) for code in EXIT_CODES
     }
     used = {
         int(code)
@@ -83,7 +82,7 @@ def test_every_exit_code_is_documented_and_no_other_is_used() -> None:
         if "Exit(" in path.read_text()
     }
     assert 130 in used
-    assert {code for code in used if 2 < code < 256} <= MEANINGS.keys()
+    assert {code for code in used if 2 < code < 256} <= EXIT_CODES.keys()
 
 
 def test_every_event_is_documented() -> None:

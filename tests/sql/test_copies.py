@@ -20,7 +20,6 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from penstock.testing import scratch
 from penstock.testing import server as servers
 from prove.servers import Mortal
 from tests.docs.pages import ROOT, Page
@@ -49,7 +48,7 @@ def session(server: Mortal) -> Iterator[Caller]:
 @contextmanager
 def folder_like(server: Mortal) -> Iterator[Path]:
     """A folder where the owner of that server may keep another one."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-test-", dir=scratch.parent()))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-test-", dir=servers.folder_in_memory()))
     server.owner.own(folder)
     folder.chmod(0o755)
     try:

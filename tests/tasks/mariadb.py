@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 
-from penstock.testing import scratch
-from penstock.testing.server import end, free_port
+from penstock.testing.server import end, folder_in_memory, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +166,7 @@ def running(*options: str) -> Iterator[MariaDB]:
     """A fresh server, gone with its data at the end."""
     program("mariadbd")
     account = _account()
-    folder = Path(tempfile.mkdtemp(prefix="penstock-maria-", dir=scratch.parent()))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-maria-", dir=folder_in_memory()))
     try:
         if account:
             os.chown(folder, account["user"], account["group"])

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import task
-from penstock.cli.advice import explain
 from penstock.cli.app import app
+from penstock.cli.output import explain
 from penstock.errors import PenstockError
 from penstock.tasks import NewTask
 from tests.acceptance.commandline import CommandLine, Ran

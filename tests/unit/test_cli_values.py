@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from penstock.cli import output, values
-from penstock.cli.advice import explain
+from penstock.cli import arguments, output
+from penstock.cli.output import explain
 from penstock.errors import DatabaseUnavailable, EngineError, UnknownTopic
 from penstock.models import Ordering
 
@@ -26,42 +26,42 @@ from penstock.models import Ordering
     ],
 )
 def test_durations_are_read_with_their_units(text: str, span: timedelta):
-    assert values.duration(text) == span
+    assert arguments.duration(text) == span
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5s", "5 s", "5y", "1e3", "s", "9" * 20 + "d"])
 def test_what_is_no_duration_is_refused(text: str):
     with pytest.raises(typer.BadParameter):
-        values.duration(text)
+        arguments.duration(text)
 
 
 def test_headers_keep_the_type_of_json_and_else_are_text():
-    assert values.headers(["region=eu", "n=7", "a=b=c", 'o={"x": 1}', "empty="]) == {
+    assert arguments.headers(["region=eu", "n=7", "a=b=c", 'o={"x": 1}', "empty="]) == {
         "region": "eu",
         "n": 7,
         "a": "b=c",
         "o": {"x": 1},
         "empty": "",
     }
-    assert values.headers([]) is None
+    assert arguments.headers([]) is None
 
 
 @pytest.mark.parametrize("pair", ["region", "=eu", ""])
 def test_a_header_without_name_or_value_is_refused(pair: str):
     with pytest.raises(typer.BadParameter, match="name=value"):
-        values.headers([pair])
+        arguments.headers([pair])
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "-Infinity", "hello", "", "[" * 100_000])
 def test_a_payload_that_is_not_json_is_refused_with_a_way_out(text: str):
     with pytest.raises(typer.BadParameter, match="--text"):
-        values.payload(text)
+        arguments.payload(text)
 
 
 def test_a_filter_must_be_an_object():
-    assert values.json_object('{"headers": {}}', "--filter") == {"headers": {}}
+    assert arguments.json_object('{"headers": {}}', "--filter") == {"headers": {}}
     with pytest.raises(typer.BadParameter, match="object"):
-        values.json_object("[1]", "--filter")
+        arguments.json_object("[1]", "--filter")
 
 
 def test_json_gets_iso_times_and_seconds():

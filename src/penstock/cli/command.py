@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from penstock.cli.common import Common, DsnOption, JsonOption
+from penstock.cli.arguments import DsnOption, JsonOption, SharedOptions
 from penstock.cli.session import Session
 
 INTERRUPTED = 130
@@ -41,7 +41,7 @@ def _with_session(
 ) -> Callable[..., None]:
     @functools.wraps(function)
     def invoke(*, context: typer.Context, dsn: str | None, json: bool, **own: Any) -> None:
-        before = context.obj if isinstance(context.obj, Common) else Common()
+        before = context.obj if isinstance(context.obj, SharedOptions) else SharedOptions()
         try:
             with opened(before.dsn if dsn is None else dsn, json=json or before.json) as session:
                 function(session, **own)

@@ -61,7 +61,7 @@ def dashboard(
         task_dsns=tuple(tasks_dsn or _own_tasks(session)),
     )
     server.log_to_stderr()
-    server.serve(session.dsn, options, lambda url: _announce(session, url, options))
+    server.serve(session.found_settings, options, lambda url: _announce(session, url, options))
 
 
 def _server() -> ModuleType:

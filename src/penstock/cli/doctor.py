@@ -12,9 +12,8 @@ import typer
 
 import penstock
 from penstock import schema
-from penstock.cli.advice import explain
 from penstock.cli.command import command
-from penstock.cli.output import fields
+from penstock.cli.output import explain, fields
 from penstock.cli.session import AnyConnection, Session
 from penstock.cli.task_session import TaskSession, is_mysql
 from penstock.client import calls

@@ -29,7 +29,8 @@ def init(
 def _install(session: Session) -> None:
     connection = session.connect()
     before = schema.installed_version(connection)
-    schema.install(connection)
+    with connection.answering(None):
+        schema.install(connection)
     now = schema.installed_version(connection)
     facts = {"database": connection.info.dbname, "version_before": before, "version": now}
     session.output.done(facts, f"database {connection.info.dbname}: {_change(before, now)}")
@@ -47,7 +48,8 @@ def _remove(session: Session, *, yes: bool) -> None:
     connection = session.connect()
     database = connection.info.dbname
     session.confirm(f"Remove Penstock and every message from database {database}?", yes=yes)
-    schema.uninstall(connection)
+    with connection.answering(None):
+        schema.uninstall(connection)
     session.output.done(
         {"database": database, "removed": True}, f"database {database}: the engine is removed"
     )

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from penstock.cli.arguments import duration_option
-from penstock.cli.asking import Asker
 from penstock.cli.command import command
 from penstock.cli.output import fields
-from penstock.cli.session import Session
+from penstock.cli.session import ReconnectingCaller, Session
 from penstock.client._sync.maintenance import maintain as run_steps
 from penstock.errors import DatabaseUnavailable
 from penstock.models import MaintenanceStep
@@ -41,7 +40,7 @@ def maintain(
 
 def _repeat(session: Session, every: timedelta) -> None:
     """A restart of the database, or its fail-over, is waited out; what can't pass is raised."""
-    ask = Asker(session)
+    ask = ReconnectingCaller(session)
     session.output.note(f"maintaining every {every}; Ctrl-C ends it")
     try:
         while True:

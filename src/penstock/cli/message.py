@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import move, publish, show, tail
+from penstock.cli import message_export, message_import, message_publish, tail
 from penstock.cli.arguments import (
     MessageNumber,
     MessageNumbers,
     QueueName,
     Token,
+    duration,
     duration_option,
 )
 from penstock.cli.command import command
 from penstock.cli.output import error, fields
 from penstock.cli.session import Session
-from penstock.cli.transfer import export, importing
-from penstock.cli.values import duration
 from penstock.client import calls
-from penstock.client.calls import looks
+from penstock.client.calls import Call, looks, transfers
 from penstock.client.facts import Inspected, blocker
-from penstock.errors import PermissionDenied
-from penstock.models import ClaimedMessage, MessageState
+from penstock.errors import PermissionDenied, UnknownQueue
+from penstock.models import ClaimedMessage, MessageState, QueueInfo
 
 LOST = UNKNOWN = 1
 LEASE = timedelta(seconds=30)
 POLL = 0.2
+MOVED_AT_ONCE = 1000
 
 app = typer.Typer(
     name="message",
@@ -40,7 +41,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-command(app, example=publish.EXAMPLE)(publish.publish)
+command(app, example=message_publish.EXAMPLE)(message_publish.publish)
 
 
 @command(app, example="penstock message consume billing --count 10 --ack")
@@ -84,7 +85,7 @@ def consume(
 
 
 def _wait_for(
-    session: Session, call: calls.Call[list[ClaimedMessage]], wait: timedelta
+    session: Session, call: Call[list[ClaimedMessage]], wait: timedelta
 ) -> list[ClaimedMessage]:
     end = time.monotonic() + wait.total_seconds()
     while not (messages := session.run(call)) and time.monotonic() < end:
@@ -231,8 +232,138 @@ def _blocked(session: Session, queue: str, message_id: int) -> Inspected | None:
     return found if found is not None and found.blocked_by is not None else None
 
 
-command(app, example=show.EXAMPLE)(show.show)
+@command(app, example="penstock message show billing 17")
+def show(session: Session, queue: QueueName, message_id: MessageNumber) -> None:
+    """Show one message whole: payload, headers, attempts with their errors, and its state.
+
+    Its state is told for every queue of the topic.
+    """
+    found = session.run(looks.inspect_message(queue, message_id))
+    if found is None:
+        error(f"queue {queue} knows no message {message_id}", "it may be gone: history ends")
+        raise typer.Exit(UNKNOWN)
+    facts = fields(found) | {"payload": _whole_payload(found)}
+    # As everywhere else at the command line.
+    facts = {"error" if name == "last_error" else name: value for name, value in facts.items()}
+    session.output.record(
+        {
+            "message_id": message_id,
+            "queue": queue,
+            **facts,
+            "states": _states(session, queue, message_id),
+        }
+    )
+
+
+def _whole_payload(found: Inspected) -> Any:
+    return json.loads(found.payload) if len(found.payload) < looks.WHOLE else found.payload
+
+
+def _states(session: Session, queue: str, message_id: int) -> dict[str, Any]:
+    queues = session.run(calls.list_queues())
+    topic = next(each.topic for each in queues if each.name == queue)
+    return {
+        each.name: session.run(calls.message_state(each.name, message_id))
+        for each in queues
+        if each.topic == topic
+    }
+
+
 command(app, "tail", example=tail.MESSAGE_EXAMPLE)(tail.tail_queue)
-command(app, example=move.EXAMPLE)(move.move)
-command(app, example=export.EXAMPLE)(export.export)
-command(app, "import", example=importing.EXAMPLE)(importing.import_)
+
+
+@command(app, example="penstock message move billing --dead --to billing-by-hand")
+def move(
+    session: Session,
+    queue: QueueName,
+    message_ids: Annotated[
+        list[int] | None,
+        typer.Argument(metavar="ID", help="With --dead: only these messages.", show_default=False),
+    ] = None,
+    *,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="NAME", help="The topic, or a queue that is its only one."),
+    ],
+    dead: Annotated[bool, typer.Option("--dead", help="Move dead letters.")] = False,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", min=1, help="At most so many.", show_default="all"),
+    ] = None,
+) -> None:
+    """Move what waits in a queue, or its dead letters, to another topic, a thousand at a time.
+
+    Each batch is published there and finished here in one transaction. Headers keep the first id
+    (penstock-original-id) and the queue that was left (penstock-moved-from).
+    """
+    if message_ids and not dead:
+        raise typer.BadParameter(
+            "ids go with --dead; what waits is moved in its order: use --count", param_hint="ID"
+        )
+    queues = session.run(calls.list_queues())
+    topic = _topic(session, queues, to)
+    asked = _dead(queue, topic, message_ids or [], count) if dead else _waiting(queue, topic, count)
+    moved = _move_all(session, queue, asked, topic, count)
+    session.output.done(
+        {"queue": queue, "topic": topic, "moved": moved}, f"moved {moved} to topic {topic}"
+    )
+    if not moved and not dead and any(each.name == queue and each.paused_at for each in queues):
+        session.output.note(f"queue {queue} is paused and gives out nothing: resume it first")
+
+
+def _move_all(
+    session: Session, queue: str, calls_: Iterator[Call[int]], topic: str, total: int | None
+) -> int:
+    moved = 0
+    with session.output.progress() as progress:
+        task = progress.add_task(f"moving to {topic}", total=total)
+        for call in calls_:
+            went = session.act("move", queue, call, to=topic)
+            moved += went
+            progress.advance(task, went)
+            if not went or moved == total:
+                break
+    return moved
+
+
+def _waiting(queue: str, topic: str, count: int | None) -> Iterator[Call[int]]:
+    for most in _portions(count):
+        yield transfers.move_messages(queue, topic, most=most)
+
+
+def _dead(queue: str, topic: str, ids: list[int], count: int | None) -> Iterator[Call[int]]:
+    if not ids:
+        for most in _portions(count):
+            yield transfers.move_dead_letters(queue, topic, most=most)
+    wanted = sorted(set(ids))[:count]
+    for place in range(0, len(wanted), MOVED_AT_ONCE):
+        yield transfers.move_dead_letters(
+            queue, topic, wanted[place : place + MOVED_AT_ONCE], most=MOVED_AT_ONCE
+        )
+
+
+def _portions(count: int | None) -> Iterator[int]:
+    """A thousand at a time: for ever, or until so many were asked for."""
+    while count is None or count > 0:
+        yield MOVED_AT_ONCE if count is None else min(MOVED_AT_ONCE, count)
+        count = None if count is None else count - MOVED_AT_ONCE
+
+
+def _topic(session: Session, queues: list[QueueInfo], name: str) -> str:
+    """The topic that is meant: publishing to it must reach what the person named, and no more."""
+    if any(topic.name == name for topic in session.run(calls.list_topics())):
+        return name
+    topic = next((queue.topic for queue in queues if queue.name == name), None)
+    if topic is None:
+        raise UnknownQueue(f"there is neither a topic nor a queue named {name!r}")
+    if sum(queue.topic == topic for queue in queues) > 1:
+        raise typer.BadParameter(
+            f"queue {name} shares topic {topic} with others, which would get the messages too; "
+            f"if that is wanted, write --to {topic}",
+            param_hint="--to",
+        )
+    return topic
+
+
+command(app, example=message_export.EXAMPLE)(message_export.export)
+command(app, "import", example=message_import.EXAMPLE)(message_import.import_)

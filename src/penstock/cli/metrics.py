@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.asking import Asker
 from penstock.cli.command import command
-from penstock.cli.session import Session
+from penstock.cli.session import ReconnectingCaller, Session
 from penstock.extras import needs
 
 
@@ -30,7 +29,7 @@ def metrics(
     from penstock.observe.exporter import DatabaseCollector
 
     registry = CollectorRegistry()
-    registry.register(DatabaseCollector(Asker(session)))
+    registry.register(DatabaseCollector(ReconnectingCaller(session)))
     if once:
         typer.echo(generate_latest(registry).decode(), nl=False)
         return

@@ -20,10 +20,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from penstock import errors
+
 # Wide enough that a piped table is never folded: `grep` wants one line a row.
 _PIPE_WIDTH = 4000
 
 Record = Mapping[str, Any]
+
+# What to do about an error at the command line: the engine's own hints speak SQL.
+_CURES: dict[type[errors.PenstockError], str] = {
+    errors.UnknownTopic: "penstock topic list shows all topics, penstock topic create makes one",
+    errors.UnknownQueue: "penstock queue list shows all queues, penstock queue create makes one",
+    errors.UnknownDeadLetter: "penstock dlq list shows all dead letters",
+    errors.NotInstalled: "run penstock init",
+    errors.QueueExpired: "create it again, and call penstock queue keep-alive in time",
+    errors.AlreadyExists: "use the same settings or another name, or delete the old one first",
+    errors.Conflict: "another session was faster or holds a lock; try again",
+}
+# PostgreSQL itself refused; where the engine did, its own hint knows more.
+_RIGHTS = (
+    "penstock doctor tells which roles this login has; an owner grants another: penstock_publisher,"
+    " penstock_consumer, penstock_monitor (to look), penstock_admin (to create, pause, purge)"
+)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -106,6 +124,19 @@ def error(message: str, hint: str | None = None) -> None:
     aside.print(Text.assemble(("error: ", "bold red"), clean(message)))
     if hint:
         aside.print(Text.assemble(("hint:  ", "bold"), clean(hint)))
+
+
+def explain(problem: errors.PenstockError) -> tuple[str, str | None]:
+    """One line that says what is wrong, and one that says what to do, if we know it."""
+    message, _, rest = str(problem).partition("\n")
+    cure = next((cure for kind, cure in _CURES.items() if isinstance(problem, kind)), None)
+    if isinstance(problem, errors.PermissionDenied) and not rest:
+        cure = _RIGHTS
+    return _one_line(message), cure or _one_line(rest) or None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def grid(rows: Iterable[Record], columns: Sequence[str]) -> Table:

@@ -1,29 +1,64 @@
-"""One run of the command line: which server it talks to, and how it speaks to the person."""
+"""One run of a command: which server it talks to, what it prints, and what is closed at its end."""
 
 from __future__ import annotations
 
 import getpass
+import os
+import re
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import psycopg
 import typer
+from psycopg.conninfo import conninfo_to_dict
 
 from penstock import embedded, schema
-from penstock.cli.opening import Opening
-from penstock.cli.secrets import load_settings, without_secrets
+from penstock.cli.output import Output
 from penstock.client.calls import Call
 from penstock.client.calls.audit import record_action
-from penstock.errors import DatabaseUnavailable, translate
+from penstock.errors import CallTimeout, DatabaseUnavailable, InvalidSetting, PenstockError
+from penstock.postgres import connect
+from penstock.postgres._sync.connection import TimedConnection
 from penstock.postgres.call import run
-from penstock.settings import Settings
+from penstock.postgres.deadline import LASTING_SECONDS, Overdue
+from penstock.settings import Settings, variable
 
 T = TypeVar("T")
 AnyConnection = psycopg.Connection[Any]
 
+# Shorter fragments are libpq's own words, such as "=".
+_SHORTEST_SECRET = 3
 
-class Session(Opening):
+
+class BaseSession:
+    """What a command prints with, and what it has opened; all of that is closed at the end."""
+
+    def __init__(self, dsn: str | None, *, json: bool) -> None:
+        # An empty --dsn is an unset shell variable: don't fall back to another server.
+        if dsn is not None and not dsn.strip():
+            raise typer.BadParameter(
+                "is empty; leave it out to use the embedded server", param_hint="--dsn"
+            )
+        self.output = Output(json=json)
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+
+class Session(BaseSession):
     """A database that has the engine, or the embedded server."""
 
     def __init__(self, dsn: str | None, *, json: bool) -> None:
@@ -43,8 +78,13 @@ class Session(Opening):
         self.output.note(f"using the embedded PostgreSQL in {server.folder}")
         return server.dsn
 
+    @property
+    def found_settings(self) -> Settings:
+        """The settings with the address of the server, the embedded one if that is meant."""
+        return replace(self.settings, dsn=self.dsn)
+
     @cached_property
-    def connection(self) -> AnyConnection:
+    def connection(self) -> TimedConnection:
         """A connection to a database that has the engine."""
         connection = self.connect()
         if self.is_embedded:
@@ -52,25 +92,34 @@ class Session(Opening):
         schema.check(connection)
         return connection
 
-    def _install(self, connection: AnyConnection) -> None:
-        """The embedded server is ours alone, so its engine follows the package without a word."""
+    def _install(self, connection: TimedConnection) -> None:
+        """The embedded server belongs to this package, so its engine follows the package."""
         was_there = schema.installed_version(connection) is not None
-        if schema.follow(connection):
+        with connection.answering(None):
+            has_changed = schema.follow(connection)
+        if has_changed:
             brought = "brought the engine in it to the state of this package"
             self.output.note(brought if was_there else "installed the engine in it")
 
-    def connect(self) -> AnyConnection:
-        """Another connection of its own, engine or not."""
-        return self._closing.enter_context(connect(self.dsn, self.settings))
+    def connect(self) -> TimedConnection:
+        """Another connection, to a database with or without the engine."""
+        return self._closing.enter_context(self.new_connection())
+
+    def new_connection(self) -> TimedConnection:
+        """The same, but the caller closes it: for threads."""
+        try:
+            return connect(self.found_settings)
+        except PenstockError as problem:
+            raise DatabaseUnavailable(without_secrets(str(problem), self.dsn)) from None
 
     def run(self, call: Call[T]) -> T:
-        return run(self.connection, call)
+        return run_limited(self.connection, call)
 
     def act(self, action: str, target: str | None, call: Call[T], **detail: Any) -> T:
-        """Run a call that changes what others rely on, and note who did it: both, or neither."""
+        """Run a call that changes what others rely on and record who did it, in one transaction."""
         with self.connection.transaction():
             done = self.run(call)
-            self.run(record_action(_person(), action, target, detail))
+            self.run(record_action(_user(), action, target, detail))
         return done
 
     def confirm(self, question: str, *, yes: bool) -> None:
@@ -82,7 +131,42 @@ class Session(Opening):
         typer.confirm(question, abort=True, err=True)
 
 
-def _person() -> str:
+class ReconnectingCaller:
+    """Runs calls on a connection that is opened again when it was lost.
+
+    For commands that run longer than a connection may live.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        # Opened now, so that a missing database or engine is told at once.
+        self._connection: TimedConnection | None = session.connection
+
+    def __call__(self, call: Call[T]) -> T:
+        try:
+            if self._connection is None:
+                self._connection = self._session.connect()
+            return run_limited(self._connection, call)
+        except PenstockError:
+            if self._connection is not None and self._connection.broken:
+                self._connection = None
+            raise
+
+
+def run_limited(connection: TimedConnection, call: Call[T]) -> T:
+    """Run a call; one whose time grows with the data may take an hour, others `call_timeout`."""
+    try:
+        with connection.answering(LASTING_SECONDS if call.lasting else connection.answer_within):
+            return run(connection, call)
+    except DatabaseUnavailable as problem:
+        if isinstance(problem.__cause__, Overdue):
+            raise CallTimeout(
+                f"{problem.__cause__}; {variable('call_timeout')} sets another limit"
+            ) from problem
+        raise
+
+
+def _user() -> str:
     """The user's name on this machine; the database records the role as well."""
     try:
         return f"{getpass.getuser()} at the command line"
@@ -90,13 +174,34 @@ def _person() -> str:
         return "unknown user at the command line"
 
 
-def connect(dsn: str, settings: Settings) -> AnyConnection:
+def load_settings(dsn: str | None) -> Settings:
     try:
-        return psycopg.connect(
-            dsn,
-            autocommit=True,
-            connect_timeout=max(2, round(settings.connect_timeout.total_seconds())),
-            application_name=settings.application_name,
-        )
-    except psycopg.Error as problem:
-        raise DatabaseUnavailable(without_secrets(str(translate(problem)), dsn)) from None
+        return Settings.load(dsn=dsn)
+    except InvalidSetting as problem:
+        given = dsn or os.environ.get(variable("dsn"), "")
+        raise InvalidSetting(without_secrets(str(problem), given)) from None
+
+
+def without_secrets(text: str, dsn: str) -> str:
+    """Blank the password and every quoted piece of the DSN that might be one.
+
+    libpq repeats whatever part of a DSN it could not use.
+    """
+    parts = _parts(dsn)
+    if password := str(parts.get("password") or ""):
+        text = text.replace(password, "…")
+    # Host, port, user and database help to mend the error; they may be shown.
+    public = {str(parts.get(name)) for name in ("host", "port", "user", "dbname")}
+    for piece in re.findall(r'"([^"]*)"', text):
+        if len(piece) >= _SHORTEST_SECRET and piece in dsn and piece not in public:
+            text = text.replace(f'"{piece}"', '"…"')
+    # A "@" in a password that was not percent-encoded puts the rest of it before the host.
+    host = str(parts.get("host", ""))
+    return text.replace(host, f"…@{host.rpartition('@')[2]}") if "@" in host else text
+
+
+def _parts(dsn: str) -> dict[str, object]:
+    try:
+        return dict(conninfo_to_dict(dsn))
+    except (psycopg.ProgrammingError, UnicodeError):
+        return {}

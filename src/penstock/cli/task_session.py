@@ -9,8 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any, TypeVar
 
-from penstock.cli.opening import Opening
-from penstock.cli.session import Session
+from penstock.cli.session import BaseSession, Session
 from penstock.settings import variable
 from penstock.tasks import StoreOptions, TaskStore, open_store
 
@@ -27,7 +26,7 @@ def is_mysql(dsn: str | None) -> bool:
     return given.partition(":")[0].partition("+")[0].strip().lower() in _MYSQL
 
 
-class TaskSession(Opening):
+class TaskSession(BaseSession):
     """Opens the store that a command needs, and closes it at the end."""
 
     def __init__(self, dsn: str | None, *, json: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli import status_line
 from penstock.cli.arguments import duration_option
-from penstock.cli.finding import find_object
+from penstock.cli.object_lookup import find_object
 from penstock.cli.task_session import TaskSession
 from penstock.settings import variable
 from penstock.tasks import TaskWorker

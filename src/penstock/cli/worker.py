@@ -18,7 +18,7 @@ from penstock import Worker
 from penstock.cli import status_line
 from penstock.cli.arguments import duration_option
 from penstock.cli.command import command
-from penstock.cli.finding import find_worker
+from penstock.cli.object_lookup import find_worker
 from penstock.cli.session import Session
 from penstock.settings import variable
 

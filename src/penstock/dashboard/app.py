@@ -12,26 +12,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from penstock.dashboard import desk as desks
+from penstock.dashboard.access_control import AccessControl
+from penstock.dashboard.context import Dashboard, render
 from penstock.dashboard.database import Database
-from penstock.dashboard.desk import Desk
-from penstock.dashboard.gate import Gate
-from penstock.dashboard.pages import (
-    actions,
-    audit,
-    events,
-    login,
-    message,
-    overview,
-    queue,
-    readers,
-    schedules,
-    storage,
-    task_actions,
-    tasks,
-    workers,
-)
-from penstock.dashboard.watch import EVERY
+from penstock.dashboard.pages import actions, events, login, overview, queue, tables, tasks
+from penstock.dashboard.poller import EVERY
 from penstock.errors import (
     DatabaseUnavailable,
     InvalidArgument,
@@ -47,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from penstock.dashboard.options import Options
+    from penstock.settings import Settings
 
 _STATUS: tuple[tuple[type[PenstockError], int], ...] = (
     (UnknownName, 404),
@@ -56,30 +42,30 @@ _STATUS: tuple[tuple[type[PenstockError], int], ...] = (
 )
 
 
-def build(dsn: str, options: Options, *, every: float = EVERY) -> Starlette:
-    """The dashboard of one database; it looks `every` so many seconds while a browser watches."""
-    made = Desk.made(options, Database(dsn), every)
+def build(settings: Settings, options: Options, *, every: float = EVERY) -> Starlette:
+    """The dashboard of one database; `every`: seconds between two polls while a browser watches."""
+    made = Dashboard.made(options, Database(settings), every)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         yield
-        await made.watch.stop()
+        await made.poller.stop()
         await made.database.close()
 
     app = Starlette(
         routes=[
             Route("/", overview.page),
             Route("/queue", queue.page),
-            Route("/message", message.page),
-            Route("/workers", workers.page),
-            Route("/readers", readers.page),
-            Route("/schedules", schedules.page),
+            Route("/message", queue.message),
+            Route("/workers", tables.workers),
+            Route("/readers", tables.readers),
+            Route("/schedules", tables.schedules),
             Route("/tasks", tasks.page),
             Route("/task", tasks.one),
-            Route("/task/confirm", task_actions.confirm),
-            Route("/task/act", task_actions.act, methods=["POST"]),
-            Route("/storage", storage.page),
-            Route("/audit", audit.page),
+            Route("/task/confirm", tasks.confirm),
+            Route("/task/act", tasks.act, methods=["POST"]),
+            Route("/storage", tables.storage),
+            Route("/audit", tables.audit_log),
             Route("/events", events.stream),
             Route("/confirm", actions.confirm),
             Route("/act", actions.act, methods=["POST"]),
@@ -88,11 +74,11 @@ def build(dsn: str, options: Options, *, every: float = EVERY) -> Starlette:
             Route("/healthz", _healthy),
             Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
         ],
-        middleware=[Middleware(Gate, options=options, sessions=made.sessions)],
+        middleware=[Middleware(AccessControl, options=options, sessions=made.sessions)],
         exception_handlers={PenstockError: _failed, 404: _not_found},
         lifespan=lifespan,
     )
-    app.state.desk = made
+    app.state.dashboard = made
     return app
 
 
@@ -104,10 +90,10 @@ async def _failed(request: Request, problem: Exception) -> Response:
     """An error of ours as a page that says what to do."""
     status = next((code for kind, code in _STATUS if isinstance(problem, kind)), 500)
     message, _, hint = str(problem).partition("\n")
-    return desks.page(request, "error.html", code=status, message=message, hint=hint)
+    return render(request, "error.html", code=status, message=message, hint=hint)
 
 
 async def _not_found(request: Request, _problem: Exception) -> Response:
     if request.state.session is None:
         return PlainTextResponse("Not found.", 404)
-    return desks.page(request, "error.html", code=404, message="There is no such page.", hint="")
+    return render(request, "error.html", code=404, message="There is no such page.", hint="")

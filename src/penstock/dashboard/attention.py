@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from penstock.client.facts import blocker
-from penstock.dashboard.words import ago, count, moment, rate, span
+from penstock.dashboard.text_filters import ago, count, moment, rate, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

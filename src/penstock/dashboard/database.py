@@ -1,6 +1,6 @@
-"""The dashboard's way to the database: one connection for all who look, one of its own per deed.
+"""The dashboard's way to the database: one connection for all readers, one for each action.
 
-Looking is done with the rights of `penstock_monitor` where the login may take them on.  Messages
+Reading is done with the rights of `penstock_monitor` where the login may take them on.  Messages
 and actions need the login's own rights: what the login may not see or do, no user can here.
 """
 
@@ -8,33 +8,47 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import IsolationLevel
 from psycopg.rows import tuple_row
 
 from penstock.errors import translated
+from penstock.postgres import connect_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from psycopg import AsyncConnection
+
     from penstock.client.calls import Call
+    from penstock.postgres._async.connection import TimedConnection
+    from penstock.settings import Settings
 
 T = TypeVar("T")
 
+_NAME = "penstock dashboard"
 _MONITOR = "penstock_monitor"
 _LOOK_SECONDS = 10
 _ACT_SECONDS = 300
-_CONNECT_SECONDS = 5
+_CONNECT_TIMEOUT = timedelta(seconds=5)
 
 
 class Database:
     """Runs calls; `look` on the shared connection, `act` in a transaction of its own."""
 
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._shared: AsyncConnection[Any] | None = None
+    def __init__(self, settings: Settings) -> None:
+        self._settings = replace(
+            settings,
+            application_name=_NAME,
+            connect_timeout=min(settings.connect_timeout, _CONNECT_TIMEOUT),
+            # Nothing here needs a session, so a pooler that the settings forgot does no harm.
+            pooler=True,
+        )
+        self._shared: TimedConnection | None = None
         self._is_monitor = False
         self._turn = asyncio.Lock()
         self.name = ""
@@ -69,27 +83,33 @@ class Database:
 
     async def act(self, *calls: Call[Any]) -> list[Any]:
         """Do all of them or none, with the login's own rights; purging may take its time."""
-        with translated():
-            async with await self._connect() as connection, connection.transaction():
-                await _prepare(connection, None, _ACT_SECONDS, read_only=False)
-                return [await _run(connection, call) for call in calls]
+        async with self._acting() as connection:
+            return [await _run(connection, call) for call in calls]
 
     async def act_elsewhere(
         self, work: Callable[[], Awaitable[T]], deed: Callable[[T | None], Call[int]]
     ) -> int:
-        """Do something in another database, and remember it in this one; the entry's number.
+        """Do something in another database, and record it in this one; the entry's number.
 
-        The entry is tried first and taken back: what could not be remembered is not done.  It is
-        written after the deed, with what came of it, and a deed that fails leaves none.
+        The entry is tried first and rolled back: what could not be recorded is not done.  It is
+        written after the work, with its result, and work that fails leaves none.
         """
-        with translated():
-            async with await self._connect() as connection, connection.transaction():
-                await _prepare(connection, None, _ACT_SECONDS, read_only=False)
-                async with connection.transaction(force_rollback=True):
-                    await _run(connection, deed(None))
-                return await _run(connection, deed(await work()))
+        async with self._acting() as connection:
+            async with connection.transaction(force_rollback=True):
+                await _run(connection, deed(None))
+            return await _run(connection, deed(await work()))
 
-    async def _connected(self) -> AsyncConnection[Any]:
+    @asynccontextmanager
+    async def _acting(self) -> AsyncIterator[AsyncConnection[Any]]:
+        with translated():
+            async with await self._connect() as connection:
+                # The server's own limit ends a long statement; it has to answer after that.
+                with connection.answering(_ACT_SECONDS + _LOOK_SECONDS):
+                    async with connection.transaction():
+                        await _prepare(connection, None, _ACT_SECONDS, read_only=False)
+                        yield connection
+
+    async def _connected(self) -> TimedConnection:
         if self._shared is None or self._shared.closed:
             with translated():
                 self._shared = await self._connect()
@@ -97,15 +117,11 @@ class Database:
                 self.name = self._shared.info.dbname
         return self._shared
 
-    async def _connect(self) -> AsyncConnection[Any]:
-        return await AsyncConnection.connect(
-            self._dsn,
-            autocommit=True,
-            connect_timeout=_CONNECT_SECONDS,
-            application_name="penstock dashboard",
-            # Prepared statements would not survive a pooler in transaction mode.
-            prepare_threshold=None,
-        )
+    async def _connect(self) -> TimedConnection:
+        connection = await connect_async(self._settings)
+        # Said with each transaction, whatever the database's default is.
+        await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
+        return connection
 
 
 async def _run(connection: AsyncConnection[Any], call: Call[T]) -> T:

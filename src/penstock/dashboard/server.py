@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from penstock.dashboard.options import Options
+    from penstock.settings import Settings
 
 
 class _Server(uvicorn.Server):
@@ -28,16 +29,16 @@ class _Server(uvicorn.Server):
         self._app = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._app.state.desk.watch.stop()
+        await self._app.state.dashboard.poller.stop()
         await super().shutdown(sockets)
 
 
-def serve(dsn: str, options: Options, announce: Callable[[str], None]) -> None:
+def serve(settings: Settings, options: Options, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT; `announce` is told the address."""
     listening = bind(options)
     try:
         announce(address(options, listening))
-        app = build(dsn, options)
+        app = build(settings, options)
         server = _Server(app, _configuration(app, options))
         # uvicorn raises the signal again that it has obeyed.
         with suppress(KeyboardInterrupt):

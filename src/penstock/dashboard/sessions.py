@@ -1,4 +1,4 @@
-"""Who is looking: tokens become signed cookies, and every form carries a proof of its session."""
+"""Logins: tokens become signed cookies, every form proves its session, and failures are limited."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import secrets
 import time
+from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -85,3 +86,39 @@ class Sessions:
 
     def _sign(self, purpose: str, words: str) -> str:
         return hmac.new(self._key, f"{purpose}\0{words}".encode(), hashlib.sha256).hexdigest()
+
+
+_MINUTE = 60.0
+_PER_ADDRESS = 5
+_IN_ALL = 50
+_MOST_ADDRESSES = 1000
+
+
+class LoginAttempts:
+    """Failed logins of the last minute: a few are allowed for each address, and some for all."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, deque[float]] = {}
+        self._all: deque[float] = deque(maxlen=_IN_ALL)
+
+    def is_allowed(self, address: str) -> bool:
+        now = time.monotonic()
+        return (
+            _recent(self._failed.get(address, deque()), now) < _PER_ADDRESS
+            and _recent(self._all, now) < _IN_ALL
+        )
+
+    def failed(self, address: str) -> None:
+        if len(self._failed) >= _MOST_ADDRESSES:
+            self._forget()
+        now = time.monotonic()
+        self._failed.setdefault(address, deque(maxlen=_PER_ADDRESS)).append(now)
+        self._all.append(now)
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        self._failed = {who: when for who, when in self._failed.items() if _recent(when, now)}
+
+
+def _recent(moments: deque[float], now: float) -> int:
+    return sum(now - moment < _MINUTE for moment in moments)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.embedded import account, cluster, folder, locate, sharing
+from penstock.embedded import account, cluster, folder, installation, server_lock
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def server(data_dir: Path | None = None, *, settings: Settings | None = None) ->
     place = folder.Folder(root.absolute())
     folder.prepare(place)
     owner = account.of(place)
-    postgres = cluster.Cluster(place, locate.binaries(owner, place), owner, settings.start_timeout)
-    with sharing.share(place, settings.start_timeout, postgres.ensure_running, postgres.stop):
+    postgres = cluster.Cluster(
+        place, installation.usable(owner, place), owner, settings.start_timeout
+    )
+    with server_lock.share(place, settings.start_timeout, postgres.ensure_running, postgres.stop):
         yield Server(dsn=postgres.dsn(), folder=place.root, log=place.log)

@@ -1,42 +1,62 @@
-"""The embedded PostgreSQL itself: made once, started, stopped."""
+"""The embedded PostgreSQL itself: made once, started, stopped; its socket, and why it failed."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
+import re
 import shlex
 import shutil
+import stat
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from penstock.embedded import diagnosis, folder, postmaster, sockets
-from penstock.errors import EmbeddedServerStuck
+from penstock.embedded import folder, postmaster
+from penstock.errors import (
+    EmbeddedServerError,
+    EmbeddedServerStuck,
+    FolderBusy,
+    FolderForbidden,
+    SocketPathTooLong,
+)
 
 if TYPE_CHECKING:
     from datetime import timedelta
-    from pathlib import Path
 
     from penstock.embedded.account import Account
     from penstock.embedded.folder import Folder
-    from penstock.embedded.locate import Binaries
+    from penstock.embedded.installation import Binaries
 
 # A new cluster takes 60 MB, and its first log file doubles soon.
 _ROOM_FOR_CLUSTER = 128 * 1024 * 1024
 _LARGEST_LOG = 8 * 1024 * 1024
 _RETRY_SECONDS = 0.05
 
+PORT = 5432
+# The smallest limit among the systems that have wheels (macOS), less the final zero.
+LONGEST_SOCKET_PATH = 103
+
+# With the SQLSTATE in every line there is no need to understand the words.
+_LOG_LINE_PREFIX = "%m [%p] %e "
+_LINE = re.compile(r"\[\d+\] (?P<code>[0-9A-Z]{5}) (?P<level>FATAL|PANIC): +(?P<text>.*)")
+_NO_SPACE = os.strerror(errno.ENOSPC)
+
 # fsync and synchronous_commit keep their defaults: what was published stays published.
 _CONFIGURATION = {
     "listen_addresses": "",
-    "port": str(sockets.PORT),
+    "port": str(PORT),
     "shared_buffers": "128MB",
     "max_connections": "200",
     "unix_socket_permissions": "0700",
     "logging_collector": "off",
     "log_destination": "stderr",
-    "log_line_prefix": diagnosis.LOG_LINE_PREFIX,
+    "log_line_prefix": _LOG_LINE_PREFIX,
     "lc_messages": "C",
 }
 
@@ -118,11 +138,11 @@ class Cluster:
 
     def _start(self) -> None:
         place = self.place
-        socket_dir = sockets.choose(place, self.account)
+        socket_dir = socket_folder(place, self.account)
         try:
             # No server of this folder lives, so these can only be in the way.
             (place.cluster / "postmaster.pid").unlink(missing_ok=True)
-            sockets.clear(socket_dir)
+            clear_sockets(socket_dir)
             begin = self._open_log()
         except OSError as exc:
             raise folder.unusable(place, exc) from exc
@@ -137,7 +157,7 @@ class Cluster:
             return self._stuck("it is still busy starting; try again")
         with self.place.log.open(encoding="utf-8", errors="replace") as log:
             log.seek(begin)
-            return diagnosis.explain(self.place, said + log.read())
+            return explain(self.place, said + log.read())
 
     def _open_log(self) -> int:
         """Make the log ready for the server's account; the position where it goes on."""
@@ -150,7 +170,7 @@ class Cluster:
 
     def _must(self, done: subprocess.CompletedProcess[str]) -> None:
         if done.returncode:
-            raise diagnosis.explain(self.place, done.stdout)
+            raise explain(self.place, done.stdout)
 
     def _pg_ctl(self, *words: str) -> subprocess.CompletedProcess[str]:
         seconds = max(1, round(self.patience.total_seconds()))
@@ -188,4 +208,99 @@ def _environment() -> dict[str, str]:
 def _options(configuration: dict[str, str]) -> str:
     return shlex.join(
         word for name, value in configuration.items() for word in ("-c", f"{name}={value}")
+    )
+
+
+# A folder for the server's Unix socket: short enough, and closed to other accounts.
+
+
+def socket_folder(place: Folder, account: Account) -> Path:
+    """The folder itself if its path is short enough, else one in a folder for temporary files."""
+    for candidate in _socket_folders(place, account):
+        if _fits(candidate):
+            _make_private(candidate, place, account)
+            return candidate
+    raise SocketPathTooLong(
+        f"the path of {place.root} is too long for a Unix socket, and so is that of the folder for "
+        "temporary files: choose a shorter folder with PENSTOCK_DATA_DIR or TMPDIR",
+        folder=place.root,
+    )
+
+
+def _socket_folders(place: Folder, account: Account) -> tuple[Path, ...]:
+    digest = hashlib.sha256(os.fsencode(place.root.resolve())).hexdigest()[:16]
+    name = f"penstock-{account.uid}-{digest}"
+    return (place.run.absolute(), Path(tempfile.gettempdir()) / name, Path("/tmp") / name)  # noqa: S108
+
+
+def _fits(candidate: Path) -> bool:
+    return len(os.fsencode(candidate / f".s.PGSQL.{PORT}.lock")) <= LONGEST_SOCKET_PATH
+
+
+def _make_private(candidate: Path, place: Folder, account: Account) -> None:
+    try:
+        candidate.mkdir(mode=0o700, exist_ok=True)
+        if candidate.lstat().st_uid == os.geteuid():
+            account.own(candidate)
+    except OSError as exc:
+        raise folder.unusable(place, exc) from exc
+    _require_private(candidate, account, place)
+
+
+def _require_private(candidate: Path, account: Account, place: Folder) -> None:
+    # If another user owned the folder, or it were a link, they could answer for the server.
+    found = candidate.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != account.uid:
+        raise FolderBusy(f"{candidate} is in the way: remove it", folder=place.root)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        candidate.chmod(0o700)
+
+
+def clear_sockets(place: Path) -> None:
+    """Remove what a server that is gone left behind."""
+    for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
+        (place / name).unlink(missing_ok=True)
+
+
+# Why PostgreSQL did not start, told from what it wrote.
+
+
+def explain(place: Folder, written: str) -> EmbeddedServerError:
+    """The error for a server that wrote this and did not come up."""
+    last = next(reversed(list(_LINE.finditer(written))), None)
+    if _NO_SPACE in written or (last and last["code"] == "53100"):
+        return folder.full(place)
+    if last is None:
+        return _unexplained(place, written)
+    match last["code"]:
+        case "F0001":
+            return _busy(place, last["text"])
+        case "42501":
+            return _forbidden(place, last["text"])
+        case "55000" | "XX000" | "XX001" | "XX002" | "58P01" | "58030":
+            return folder.damaged(place, last["text"])
+        case _:
+            return _unexplained(place, written)
+
+
+def _busy(place: Folder, text: str) -> FolderBusy:
+    return FolderBusy(
+        f"another server seems to use {place.cluster}: {text}\n"
+        "Stop it, or choose another folder with PENSTOCK_DATA_DIR.",
+        folder=place.root,
+    )
+
+
+def _forbidden(place: Folder, text: str) -> FolderForbidden:
+    return FolderForbidden(
+        f"PostgreSQL may not use the folder {place.cluster}: {text}\n"
+        "Everything in it must belong to the account that runs the server.",
+        folder=place.root,
+    )
+
+
+def _unexplained(place: Folder, written: str) -> EmbeddedServerError:
+    tail = "\n".join(written.strip().splitlines()[-5:])
+    return EmbeddedServerError(
+        f"the embedded PostgreSQL did not start; its log is {place.log}\n{tail}", folder=place.root
     )

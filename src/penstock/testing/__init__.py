@@ -1,7 +1,6 @@
 """For the tests of applications: a database per test, a clock to move, handlers run to the end."""
 
-from penstock.testing.clock import Clock
-from penstock.testing.databases import Databases
+from penstock.testing.databases import Clock, Databases
 from penstock.testing.draining import Drained, NotDrained, drain
 
 __all__ = ["Clock", "Databases", "Drained", "NotDrained", "drain"]

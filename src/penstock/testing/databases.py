@@ -1,20 +1,24 @@
-"""Throw-away databases: copies of a template that has the engine."""
+"""Throw-away databases, copies of a template that has the engine; and the clock of one of them."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from penstock import schema
+from penstock.postgres import connect
+from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from psycopg import Connection
 
 _COPY = sql.SQL("create database {} template {}")
 # Copying files beats writing them to the log as well, from the version on that gives the choice.
@@ -56,12 +60,12 @@ class Databases:
         if not self._has_template:
             self._administer(sql.SQL("create database {}"), self._template_name)
             self._has_template = True
-            with psycopg.connect(make_conninfo(self._dsn, dbname=self._template_name)) as conn:
+            with connected(make_conninfo(self._dsn, dbname=self._template_name)) as conn:
                 schema.install(conn)
         return self._template_name
 
     def _copy(self, template: str, name: str) -> None:
-        with self._connection() as conn:
+        with connected(self._dsn) as conn:
             quick = conn.info.server_version >= _STRATEGY_SINCE
             statement = _QUICK_COPY if quick else _COPY
             conn.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
@@ -71,8 +75,41 @@ class Databases:
         self._administer(sql.SQL("drop database if exists {} (force)"), name)
 
     def _administer(self, statement: sql.SQL, name: str) -> None:
-        with self._connection() as conn:
+        with connected(self._dsn) as conn:
             conn.execute(statement.format(sql.Identifier(name)))
 
-    def _connection(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(self._dsn, autocommit=True)
+
+class Clock:
+    """The time of one database: the engine's own clock, which tests move, for all sessions.
+
+    Delays, retries, claims and keep-alives follow it at once; timers inside a process don't.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def advance(self, by: timedelta | None = None, *, seconds: float = 0) -> None:
+        """Let this much time pass."""
+        span = (by or timedelta()) + timedelta(seconds=seconds)
+        with connected(self._dsn) as conn:
+            conn.execute("select penstock.advance_clock(%s)", (span,))
+
+    def now(self) -> datetime:
+        """What the engine takes for now."""
+        with connected(self._dsn) as conn:
+            (row,) = conn.execute("select penstock.clock()")
+        moment: datetime = row[0]
+        return moment
+
+    def advance_to(self, moment: datetime) -> None:
+        """Let time pass until then; a moment that is over changes nothing."""
+        span = moment - self.now()
+        if span > timedelta():
+            self.advance(span)
+
+
+def connected(dsn: str) -> Connection[Any]:
+    """A connection for statements that take long on a busy disk, such as copying a database."""
+    connection = connect(Settings(dsn=dsn))
+    connection.answer_within = None
+    return connection

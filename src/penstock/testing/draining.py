@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from penstock.models import DeadLetter, MessageId
-    from penstock.testing.clock import Clock
+    from penstock.testing.databases import Clock
     from penstock.worker.station import Station
     from penstock.worker.worker import Worker
 

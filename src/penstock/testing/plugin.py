@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     import penstock
     import penstock.sync
-    from penstock.testing.clock import Clock
-    from penstock.testing.databases import Databases
+    from penstock.testing.databases import Clock, Databases
 
 _VARIABLE = "PENSTOCK_TEST_DSN"
 
@@ -63,7 +62,7 @@ def penstock_dsn(penstock_databases: Databases) -> Iterator[str]:
 @pytest.fixture
 def penstock_clock(penstock_dsn: str) -> Clock:
     """The clock of the test's database: `penstock_clock.advance(seconds=31)`."""
-    from penstock.testing.clock import Clock  # noqa: PLC0415
+    from penstock.testing.databases import Clock  # noqa: PLC0415
 
     return Clock(penstock_dsn)
 

@@ -17,22 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, Ping
 
-from penstock.embedded import account, locate
+from penstock.embedded import account, installation
 from penstock.embedded.folder import Folder
 from penstock.errors import EmbeddedServerMissing, EmbeddedServerStuck
-from penstock.testing import scratch
+from penstock.testing.databases import connected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.embedded.locate import Binaries
+    from penstock.embedded.installation import Binaries
 
 USER = "penstock"
 _ATTEMPTS = 3
 _START_SECONDS = 60
+_MEMORY = Path("/dev/shm")  # noqa: S108 - folders below it are made by mkdtemp
+_ROOM_IN_MEMORY = 4 * 1024**3
 
 # The data dies with the session, so nothing need reach the disk.  Autovacuum would make plans and
 # dead-row counts a matter of luck.
@@ -76,7 +78,7 @@ class Server:
 
     def administer(self, *statements: str) -> None:
         """Run statements outside of any test's database."""
-        with psycopg.connect(self.dsn("postgres"), autocommit=True) as conn:
+        with connected(self.dsn("postgres")) as conn:
             for statement in statements:
                 conn.execute(statement.encode())
 
@@ -95,7 +97,7 @@ def running(name: str, binaries: Binaries) -> Iterator[Server]:
 @contextmanager
 def cluster(binaries: Binaries) -> Iterator[tuple[Binaries, account.Account, Path]]:
     """A fresh cluster in a folder that goes away: the programs to run it, as whom, and where."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-test-", dir=scratch.parent()))
+    folder = Path(tempfile.mkdtemp(prefix="penstock-test-", dir=folder_in_memory()))
     try:
         yield prepare(binaries, folder)
     finally:
@@ -115,7 +117,7 @@ def prepare(binaries: Binaries, folder: Path) -> tuple[Binaries, account.Account
 def _reachable(binaries: Binaries, owner: account.Account, folder: Path) -> Binaries:
     if not owner.lent or account.first_closed(binaries.bin.resolve(), owner) is None:
         return binaries
-    return locate.copied(binaries, Folder(folder))
+    return installation.copied(binaries, Folder(folder))
 
 
 def _initialise(binaries: Binaries, owner: account.Account, data: Path) -> None:
@@ -176,7 +178,7 @@ def _comes_up(process: subprocess.Popen[bytes], folder: Path, port: int) -> bool
     dsn = make_conninfo(host=str(folder), port=port, user=USER, dbname="postgres")
     deadline = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        if psycopg.pq.PGconn.ping(dsn.encode()) == psycopg.pq.Ping.OK:
+        if PGconn.ping(dsn.encode()) == Ping.OK:
             return True
         time.sleep(0.02)
     return False
@@ -209,9 +211,25 @@ def _environment() -> dict[str, str]:
 def any_binaries() -> Binaries:
     """The wheel's PostgreSQL, or else the machine's own."""
     try:
-        return locate.packaged()
+        return installation.packaged()
     except EmbeddedServerMissing:
-        found = locate.on_machine()
+        found = installation.on_machine()
         if found is None:
             raise
         return found
+
+
+def folder_in_memory() -> Path | None:
+    """A folder in memory where there is one with room, or None for the usual temporary one.
+
+    Copying a database is copying its files, some three hundred: on a busy disk that takes longer
+    than most tests.  TMPDIR, if it is set, is not overruled.
+    """
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK | os.X_OK):
+        return None
+    if (
+        os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
+        or shutil.disk_usage(_MEMORY).free < _ROOM_IN_MEMORY
+    ):
+        return None
+    return _MEMORY

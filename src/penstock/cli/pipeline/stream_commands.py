@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import duration_option
-from penstock.cli.finding import find_object
+from penstock.cli.object_lookup import find_object
 from penstock.cli.pipeline.pipeline_command import (
     Group,
     MaxRows,

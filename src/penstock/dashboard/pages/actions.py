@@ -13,10 +13,7 @@ from starlette.responses import RedirectResponse
 
 from penstock.client import calls as engine
 from penstock.client.calls import audit
-from penstock.dashboard import deeds
-from penstock.dashboard.deeds import Told
-from penstock.dashboard.desk import asked, desk, session
-from penstock.dashboard.desk import page as whole
+from penstock.dashboard.context import dashboard_of, parameter, render, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +22,53 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from penstock.client.calls import Call
+    from penstock.client.facts import Deed
 
 _MOST_IDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the page after a deed says."""
+
+    deed: Deed
+    words: str
+    note: str
+    """How many it was done to."""
+    undo: str = ""
+    """What the button says that takes it back; empty when nothing does."""
+    undo_link: str = ""
+
+
+def actor(request: Request) -> str:
+    address = request.client.host if request.client else "unknown"
+    return f"{session(request).role} at {address}"
+
+
+async def just_done(request: Request) -> Deed | None:
+    """The deed that the address names, told from the audit: an address can say anything."""
+    number = parameter(request, "did")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):  # noqa: PLR2004 - bigint
+        return None
+    found = await dashboard_of(request).database.look(audit.list_actions(int(number) + 1, 1))
+    return found[0] if found and found[0].id == int(number) else None
+
+
+def error(request: Request, status: int, message: str, hint: str = "") -> Response:
+    return render(request, "error.html", code=status, message=message, hint=hint)
+
+
+def unknown(request: Request) -> Response:
+    return error(request, 400, "There is no such action.")
+
+
+def forbidden(request: Request) -> Response:
+    hint = "Log in with the operator's token for that."
+    return error(request, 403, "You may look, but not act.", hint)
+
+
+def unconfirmed(request: Request) -> Response:
+    return error(request, 400, "It was not confirmed, so nothing was done.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +140,21 @@ ACTIONS = {
 
 async def confirm(request: Request) -> Response:
     """Ask before it is done."""
-    action = ACTIONS.get(asked(request, "action"))
+    action = ACTIONS.get(parameter(request, "action"))
     ids = _ids(request.query_params.getlist("id"))
     if action is None or ids is None:
-        return deeds.unknown(request)
+        return unknown(request)
     if not session(request).may_act:
-        return deeds.forbidden(request)
+        return forbidden(request)
     if "selected" in request.query_params and not ids:
-        return deeds.error(request, 400, "No message is ticked.", "Tick some, then choose again.")
-    return whole(
+        return error(request, 400, "No message is ticked.", "Tick some, then choose again.")
+    return render(
         request,
         "confirm.html",
         action=action,
-        queue=asked(request, "queue"),
+        queue=parameter(request, "queue"),
         ids=ids,
-        back=_back(asked(request, "queue"), ids),
+        back=_back(parameter(request, "queue"), ids),
     )
 
 
@@ -122,27 +164,27 @@ async def act(request: Request) -> Response:
     action = ACTIONS.get(form.get("action", [""])[0])
     queue, ids = form.get("queue", [""])[0], _ids(form.get("id", []))
     if action is None or ids is None:
-        return deeds.unknown(request)
+        return unknown(request)
     if not session(request).may_act:
-        return deeds.forbidden(request)
+        return forbidden(request)
     if form.get("sure", [""])[0] != "yes":
-        return deeds.unconfirmed(request)
-    at = desk(request)
+        return unconfirmed(request)
+    dashboard = dashboard_of(request)
     some = ids if action.takes_ids and ids else None
     detail: dict[str, Any] | None = {"ids": some[:20], "count": len(some)} if some else None
-    deed = audit.record_action(deeds.actor(request), action.name, queue, detail)
-    *_, number = await at.database.act(action.call(queue, some), deed)
-    at.watch.hurry()
+    deed = audit.record_action(actor(request), action.name, queue, detail)
+    *_, number = await dashboard.database.act(action.call(queue, some), deed)
+    dashboard.poller.hurry()
     return RedirectResponse(f"{_back(queue, ids, done=action.name)}&did={number}", 303)
 
 
-async def deed_done(request: Request) -> Told | None:
+async def deed_done(request: Request) -> Notice | None:
     """What was just done to a queue, in words."""
-    deed = await deeds.just_done(request)
+    deed = await just_done(request)
     if deed is None or deed.action not in ACTIONS:
         return None
     undo, count = ACTIONS[deed.action].undo, (deed.detail or {}).get("count")
-    told = Told(deed, _DONE[deed.action], f"{count} chosen" if count else "")
+    told = Notice(deed, _DONE[deed.action], f"{count} chosen" if count else "")
     if undo is None:
         return told
     link = f"/confirm?{urlencode({'action': undo, 'queue': deed.target})}"

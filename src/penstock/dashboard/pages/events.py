@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from penstock.dashboard.desk import asked, desk, session
-from penstock.dashboard.pages import overview, queue, readers, workers
+from penstock.dashboard.context import dashboard_of, parameter, session
+from penstock.dashboard.pages import overview, queue, tables
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from penstock.dashboard.desk import Desk
+    from penstock.dashboard.context import Dashboard
     from penstock.dashboard.samples import Sample
 
 _MOST_STREAMS = 200
@@ -33,37 +33,37 @@ class _Rendered:
         self._number = -1
         self._html: dict[tuple[str, str], str] = {}
 
-    def get(self, at: Desk, sample: Sample, view: str, name: str) -> str:
+    def get(self, dashboard: Dashboard, sample: Sample, view: str, name: str) -> str:
         if sample.number != self._number:
             self._number, self._html = sample.number, {}
         if (view, name) not in self._html:
-            self._html[view, name] = _render(at, sample, view, name)
+            self._html[view, name] = _render(dashboard, sample, view, name)
         return self._html[view, name]
 
 
-def _render(at: Desk, sample: Sample, view: str, name: str) -> str:
+def _render(dashboard: Dashboard, sample: Sample, view: str, name: str) -> str:
     match view:
         case "overview":
-            return overview.regions(at, sample)
+            return overview.regions(dashboard, sample)
         case "workers":
-            return workers.regions(at, sample)
+            return tables.worker_regions(dashboard, sample)
         case "readers":
-            return readers.regions(at, sample)
+            return tables.reader_regions(dashboard, sample)
         case _:
-            return queue.regions(at, sample, name)
+            return queue.regions(dashboard, sample, name)
 
 
 async def stream(request: Request) -> Response:
-    at = desk(request)
-    view, name = asked(request, "page"), asked(request, "name")
+    dashboard = dashboard_of(request)
+    view, name = parameter(request, "page"), parameter(request, "name")
     if view not in ("overview", "workers", "readers", "queue"):
         return PlainTextResponse("No page of that name is live.", 404)
-    if at.watch.watchers >= _MOST_STREAMS:
+    if dashboard.poller.watchers >= _MOST_STREAMS:
         return PlainTextResponse("Too many browsers watch; close one.", 503)
     if not hasattr(request.app.state, "rendered"):
         request.app.state.rendered = _Rendered()
     return StreamingResponse(
-        _events(at, request.app.state.rendered, view, name, session(request).ends_at),
+        _events(dashboard, request.app.state.rendered, view, name, session(request).ends_at),
         media_type="text/event-stream",
         # Proxies must not collect what is meant to arrive now.
         headers={"X-Accel-Buffering": "no"},
@@ -71,18 +71,18 @@ async def stream(request: Request) -> Response:
 
 
 async def _events(
-    at: Desk, rendered: _Rendered, view: str, name: str, ends_at: int
+    dashboard: Dashboard, rendered: _Rendered, view: str, name: str, ends_at: int
 ) -> AsyncIterator[str]:
     """Until the browser leaves, or its session ends (0: never)."""
     yield "retry: 3000\n\n"
-    async with at.watch.watching():
-        async for sample in at.watch.changes():
+    async with dashboard.poller.watching():
+        async for sample in dashboard.poller.changes():
             if ends_at and time.time() > ends_at:
                 return
             if sample is None:
-                yield _event("trouble", at.watch.problem or "")
+                yield _event("trouble", dashboard.poller.problem or "")
             else:
-                yield _event("regions", rendered.get(at, sample, view, name))
+                yield _event("regions", rendered.get(dashboard, sample, view, name))
 
 
 def _event(kind: str, value: str) -> str:

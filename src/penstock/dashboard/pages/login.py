@@ -7,43 +7,43 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from penstock.dashboard.desk import desk
-from penstock.dashboard.gate import LOGIN
+from penstock.dashboard.access_control import LOGIN
+from penstock.dashboard.context import dashboard_of
 from penstock.dashboard.sessions import COOKIE
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from penstock.dashboard.desk import Desk
+    from penstock.dashboard.context import Dashboard
 
 _log = logging.getLogger("penstock.dashboard")
 
 
 async def page(request: Request) -> Response:
-    at = desk(request)
+    dashboard = dashboard_of(request)
     wanted = request.query_params.get("next", "/")
     if request.method == "GET":
         if request.state.session is not None:
             return RedirectResponse("/", 303)
-        return _form(at, wanted)
+        return _form(dashboard, wanted)
     address = request.client.host if request.client else ""
-    if not at.attempts.is_allowed(address):
+    if not dashboard.attempts.is_allowed(address):
         _log.warning("too many logins failed from %s", address)
-        return _form(at, wanted, "Too many attempts. Wait a minute, then try again.", 429)
+        return _form(dashboard, wanted, "Too many attempts. Wait a minute, then try again.", 429)
     form = request.state.form
-    found = at.sessions.log_in(form.get("token", [""])[0])
+    found = dashboard.sessions.log_in(form.get("token", [""])[0])
     if found is None:
-        at.attempts.failed(address)
-        return _form(at, wanted, "That is not one of the tokens printed at the start.", 401)
+        dashboard.attempts.failed(address)
+        return _form(dashboard, wanted, "That is not one of the tokens printed at the start.", 401)
     answer = RedirectResponse(_inside(form.get("next", ["/"])[0]), 303)
     answer.set_cookie(
         COOKIE,
-        at.sessions.sealed(found),
-        max_age=round(at.options.session_life.total_seconds()),
+        dashboard.sessions.sealed(found),
+        max_age=round(dashboard.options.session_life.total_seconds()),
         httponly=True,
         samesite="strict",
-        secure=at.options.is_secure,
+        secure=dashboard.options.is_secure,
     )
     return answer
 
@@ -54,8 +54,8 @@ async def leave(_request: Request) -> Response:
     return answer
 
 
-def _form(at: Desk, wanted: str, problem: str = "", status: int = 200) -> Response:
-    html = at.html("login.html", problem=problem, next=_inside(wanted))
+def _form(dashboard: Dashboard, wanted: str, problem: str = "", status: int = 200) -> Response:
+    html = dashboard.html("login.html", problem=problem, next=_inside(wanted))
     return HTMLResponse(html, status)
 
 

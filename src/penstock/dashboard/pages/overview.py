@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 from penstock.client.facts import COUNTED_TO
 from penstock.dashboard.attention import concerns
-from penstock.dashboard.charts import Spark, spark, thinned
-from penstock.dashboard.desk import desk
-from penstock.dashboard.desk import page as whole
-from penstock.dashboard.fanout import picture
+from penstock.dashboard.charts import Spark, picture, spark, thinned
+from penstock.dashboard.context import dashboard_of, render
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from penstock.client.facts import QueueNow
-    from penstock.dashboard.desk import Desk
+    from penstock.dashboard.context import Dashboard
     from penstock.dashboard.samples import Latency, Sample, Samples
 
 
@@ -36,15 +34,17 @@ class Row:
 
 
 async def page(request: Request) -> Response:
-    sample = await desk(request).watch.current()
-    return whole(request, "overview.html", live="overview", inner=regions(desk(request), sample))
+    sample = await dashboard_of(request).poller.current()
+    return render(
+        request, "overview.html", live="overview", inner=regions(dashboard_of(request), sample)
+    )
 
 
-def regions(at: Desk, sample: Sample) -> str:
+def regions(dashboard: Dashboard, sample: Sample) -> str:
     """The parts of the page that change, rendered once for all who watch it."""
-    samples = at.watch.samples
+    samples = dashboard.poller.samples
     rows = [_row(queue, samples) for queue in sample.queues.values()]
-    return at.html(
+    return dashboard.html(
         "_overview.html",
         now=sample.at,
         rows=rows,

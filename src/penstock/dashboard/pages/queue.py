@@ -1,4 +1,4 @@
-"""One queue: its charts, its messages by state, and a search among them."""
+"""One queue: its charts, its messages by state, and a search among them; and one message."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from starlette.responses import RedirectResponse
 from penstock.client import calls as engine
 from penstock.client.calls import looks
 from penstock.client.facts import Step
-from penstock.dashboard import words
 from penstock.dashboard.charts import Chart, Series, chart
-from penstock.dashboard.desk import asked, desk
-from penstock.dashboard.desk import page as whole
+from penstock.dashboard.context import dashboard_of, parameter, render
 from penstock.dashboard.pages.actions import deed_done
+from penstock.dashboard.text_filters import compact, rate, seconds, span
 from penstock.errors import PermissionDenied, UnknownQueue
 
 if TYPE_CHECKING:
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from penstock.client.facts import Found
-    from penstock.dashboard.desk import Desk
+    from penstock.dashboard.context import Dashboard
     from penstock.dashboard.samples import Flow, Sample
 
 STATES = ("waiting", "blocked", "delayed", "retrying", "claimed", "dead")
 PAGE_SIZE = 50
+MOST_CHARACTERS = 64 * 1024
 # The spans that the history can be shown for, and how finely.
 SPANS = {
     "1h": (timedelta(hours=1), timedelta(seconds=30)),
@@ -41,55 +41,56 @@ SPANS = {
 
 
 async def page(request: Request) -> Response:
-    at, name = desk(request), asked(request, "name")
-    sample = await at.watch.current()
+    dashboard, name = dashboard_of(request), parameter(request, "name")
+    sample = await dashboard.poller.current()
     if name not in sample.queues:
-        at.watch.hurry()
-        sample = await at.watch.current()
+        dashboard.poller.hurry()
+        sample = await dashboard.poller.current()
     if name not in sample.queues:
         raise UnknownQueue(f"there is no queue {name!r}\nThe overview shows all queues.")
     search, problem = _search(request)
     if search.get("id"):
         return RedirectResponse(_message_link(name, search["id"]), 303)
-    state = asked(request, "state", "waiting")
+    state = parameter(request, "state", "waiting")
     state = state if state in STATES else "waiting"
     found: list[Found] = []
     denied = ""
     if not problem:
-        wanted = {"after": asked(request, "after"), **search}
-        found, denied = await _messages(at, name, state, wanted)
+        wanted = {"after": parameter(request, "after"), **search}
+        found, denied = await _messages(dashboard, name, state, wanted)
     more = _next_place(found)
-    span = asked(request, "span", "1h")
-    span = span if span in SPANS else "1h"
-    steps = await at.database.look(looks.queue_history(name, *SPANS[span]))
-    return whole(
+    chosen = parameter(request, "span", "1h")
+    chosen = chosen if chosen in SPANS else "1h"
+    length, step = SPANS[chosen]
+    steps = await dashboard.database.look(looks.queue_history(name, length, step))
+    return render(
         request,
         "queue.html",
         live="queue",
         live_name=name,
-        inner=regions(at, sample, name),
+        inner=regions(dashboard, sample, name),
         name=name,
         queue=sample.queues[name],
         now=sample.at,
         state=state,
         states=STATES,
-        search={each: asked(request, each) for each in ("by", "text")},
+        search={each: parameter(request, each) for each in ("by", "text")},
         problem=problem,
         denied=denied,
         messages=[each for each in found if each.id is not None],
         more=more,
-        after=asked(request, "after"),
+        after=parameter(request, "after"),
         spans=list(SPANS),
-        span=span,
-        history=_history_charts(_filled(steps, SPANS[span][1], sample.at), SPANS[span][1]),
+        span=chosen,
+        history=_history_charts(_filled(steps, step, sample.at), step),
         did=await deed_done(request),
-        settings=await _settings(at, name),
+        settings=await _settings(dashboard, name),
     )
 
 
-async def _settings(at: Desk, name: str) -> str:
+async def _settings(dashboard: Dashboard, name: str) -> str:
     """How the queue was made, in a few words."""
-    queues = await at.database.look(engine.list_queues())
+    queues = await dashboard.database.look(engine.list_queues())
     found = next((each for each in queues if each.name == name), None)
     if found is None:
         return ""
@@ -97,21 +98,21 @@ async def _settings(at: Desk, name: str) -> str:
         f"{found.max_delivery_attempts} attempts"
         if found.max_delivery_attempts
         else "attempts without end",
-        f"retries after {words.span(found.retry_base)}, at most {words.span(found.retry_cap)}",
+        f"retries after {span(found.retry_base)}, at most {span(found.retry_cap)}",
     ]
     if found.retention is not None:
-        told.append(f"messages lapse after {words.span(found.retention)}")
+        told.append(f"messages lapse after {span(found.retention)}")
     if found.filter is not None:
-        told.append(f"filter {words.compact(found.filter)}")
+        told.append(f"filter {compact(found.filter)}")
     if found.exclusive:
         told.append("exclusive")
     return " · ".join(told)
 
 
-def regions(at: Desk, sample: Sample, name: str) -> str:
+def regions(dashboard: Dashboard, sample: Sample, name: str) -> str:
     """The numbers and the charts of the last minutes."""
-    queue, samples = sample.queues.get(name), at.watch.samples
-    return at.html(
+    queue, samples = sample.queues.get(name), dashboard.poller.samples
+    return dashboard.html(
         "_queue.html",
         now=sample.at,
         name=name,
@@ -147,7 +148,7 @@ def _live_charts(flows: list[tuple[Any, Flow]]) -> list[Chart]:
                     "failed", "c3", [_if_known(flow, flow.failed + flow.dead) for _, flow in flows]
                 ),
             ],
-            label=words.rate,
+            label=rate,
         ),
     ]
 
@@ -160,7 +161,7 @@ def _history_charts(steps: list[Step], step: timedelta) -> list[Chart]:
     times = [each.at for each in steps]
     return [
         chart(
-            f"Messages in {words.span(step)}",
+            f"Messages in {span(step)}",
             times,
             [
                 Series("published", "c2", [float(each.published) for each in steps]),
@@ -177,7 +178,7 @@ def _history_charts(steps: list[Step], step: timedelta) -> list[Chart]:
                 Series("median", "c1", [each.work_p50 for each in steps]),
                 Series("95 %", "c2", [each.work_p95 for each in steps]),
             ],
-            label=words.seconds,
+            label=seconds,
         ),
     ]
 
@@ -193,7 +194,7 @@ def _filled(steps: list[Step], step: timedelta, now: datetime) -> list[Step]:
 
 def _search(request: Request) -> tuple[dict[str, Any], str]:
     """What is sought, and what is wrong with it."""
-    by, text = asked(request, "by"), asked(request, "text")
+    by, text = parameter(request, "by"), parameter(request, "text")
     if not text.strip():
         return {}, ""
     match by:
@@ -226,12 +227,12 @@ def _header(text: str) -> tuple[dict[str, Any], str]:
 
 
 async def _messages(
-    at: Desk, name: str, state: str, wanted: dict[str, Any]
+    dashboard: Dashboard, name: str, state: str, wanted: dict[str, Any]
 ) -> tuple[list[Found], str]:
     """A page of messages, with the login's own rights; or why they can't be shown."""
     call = looks.find_messages(name, state, limit=PAGE_SIZE + 1, **wanted)
     try:
-        return await at.database.look(call, as_monitor=False), ""
+        return await dashboard.database.look(call, as_monitor=False), ""
     except PermissionDenied as refused:
         return [], refused.message
 
@@ -248,3 +249,36 @@ def _next_place(found: list[Found]) -> str:
 
 def _message_link(queue: str, message_id: str) -> str:
     return f"/message?{urlencode({'queue': queue, 'id': message_id})}"
+
+
+async def message(request: Request) -> Response:
+    """One message in one queue: what it holds, and what became of it."""
+    dashboard, queue, wanted = (
+        dashboard_of(request),
+        parameter(request, "queue"),
+        parameter(request, "id"),
+    )
+    if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 19):  # noqa: PLR2004 - bigint
+        return render(
+            request, "error.html", code=400, message="A message's id is a whole number.", hint=""
+        )
+    call = looks.inspect_message(queue, int(wanted), MOST_CHARACTERS)
+    found = await dashboard.database.look(call, as_monitor=False)
+    if found is None:
+        return render(
+            request,
+            "error.html",
+            code=404,
+            message=f"Message {wanted} is not in the log any more, or never was in this topic.",
+            hint="Messages go when every queue is done with them.",
+        )
+    return render(
+        request,
+        "message.html",
+        queue=queue,
+        id=int(wanted),
+        message=found,
+        is_cut=len(found.payload) >= MOST_CHARACTERS,
+        now=await dashboard.database.look(looks.clock()),
+        did=await deed_done(request),
+    )

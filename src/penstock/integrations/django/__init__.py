@@ -11,8 +11,7 @@ with transaction.atomic():
 from penstock.extras import needs
 
 with needs("django"):
-    from penstock.integrations.django.clients import client, dsn
-    from penstock.integrations.django.handlers import fresh_connections
-    from penstock.integrations.django.publishing import publish, publish_many
+    from penstock.integrations.django.configuration import client, dsn
+    from penstock.integrations.django.messages import fresh_connections, publish, publish_many
 
 __all__ = ["client", "dsn", "fresh_connections", "publish", "publish_many"]

@@ -1,1 +1,0 @@
-"""Messages out of a database and into it: JSON lines, CSV and Parquet."""
