@@ -17,10 +17,10 @@ from penstock.errors import InvalidSetting, PayloadInvalid
 from penstock.settings import Settings
 from penstock.spark.source.option_names import InvalidOption
 from penstock.spark.source.source_options import read_options, shape_options, write_options
-from penstock.tasks.connecting import open_store
+from penstock.tasks import open_store
 from penstock.tasks.errors import InvalidTask
-from penstock.tasks.mysql.address import Address
 from penstock.tasks.options import Tables
+from penstock.tasks.stores.mysql_database import Address
 from prove.attack.targets import Target, in_memory, text_of
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from penstock.tasks import (
     TaskTooLarge,
     connect,
 )
-from penstock.tasks.connecting import open_store as store_for
+from penstock.tasks import open_store as store_for
 from tests.docs.pages import ROOT, Page
 from tests.tasks import mariadb, seed
 
@@ -189,8 +189,8 @@ def run_file(place: Place) -> None:
     else:
         words = [server.binaries.program("psql"), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
         words += ["-d", place.dsn]
-    package = "mysql" if place.backend.name == "mariadb" else "postgres"
-    script = resources.files(f"penstock.tasks.{package}").joinpath("schema.sql")
+    kind = "mysql" if place.backend.name == "mariadb" else "postgres"
+    script = resources.files("penstock.tasks.stores").joinpath(f"{kind}_schema.sql")
     subprocess.run(words, input=script.read_bytes(), check=True)
 
 

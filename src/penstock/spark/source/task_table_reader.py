@@ -131,16 +131,16 @@ def _array(values: tuple[Any, ...], field: pa.Field) -> pa.Array:
 
 
 async def _mysql_rows(info: str, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    from penstock.tasks.mysql.session import MySQLDatabase  # noqa: PLC0415 - an extra
     from penstock.tasks.options import StoreOptions  # noqa: PLC0415
+    from penstock.tasks.stores.mysql_database import MySQLDatabase  # noqa: PLC0415 - an extra
 
-    database = MySQLDatabase(info, StoreOptions(pool_size=1))
+    database = MySQLDatabase(info, StoreOptions(pool_size=1).settings())
     named = {f"p{number}": value for number, value in enumerate(parameters)}
     for name in named:
         query = query.replace("%s", f"%({name})s", 1)
     await database.open()
     try:
-        return await database.directly(lambda session, _try: session.rows(query, named))
+        return await database.directly(lambda session: session.rows(query, named), lasting=True)
     finally:
         await database.close()
 
