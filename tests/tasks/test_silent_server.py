@@ -96,3 +96,17 @@ async def test_a_store_closes_while_the_server_is_silent(place: Place, proxy: Pr
             await store.insert(NewTask("mail"))
             proxy.swallowed = Way.BOTH
     assert proxy.accepted
+
+
+async def test_a_call_that_is_cancelled_ends_while_the_server_is_silent(place: Place, proxy: Proxy):
+    # Neither its own limits nor its retries would end it in time.
+    async with place.opened(call_timeout=timedelta(hours=1)) as store:
+        await store.now()
+        proxy.swallowed = Way.BOTH
+        call = asyncio.create_task(store.stats())
+        await asyncio.wait([call], timeout=SHORT.total_seconds())
+        call.cancel()
+        await asyncio.wait([call], timeout=ENOUGH)
+        assert call.cancelled()
+        proxy.heal()
+        proxy.cut()
