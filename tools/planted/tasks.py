@@ -155,6 +155,15 @@ MUTATIONS = (
         suite=MARIADB,
     ),
     Mutation(
+        "task-purged-fire-again",
+        "a purge does not make a schedule fire twice",
+        _PG,
+        "left(id, 5) <> 'cron-'",
+        "true",
+        ("tests/tasks/test_purged_fires.py",),
+        suite=POSTGRES,
+    ),
+    Mutation(
         "task-binary-names",
         "keys that differ in case, accent or a trailing space are different",
         "stores/mysql_schema.sql",

@@ -338,7 +338,7 @@ async def _locked(session: MySQLSession, name: str | None) -> AsyncIterator[None
     )
     if row[0] != 1:
         raise asyncmy.errors.OperationalError(
-            1205, "the lock of a capped reserve was not to be had"
+            1205, "the lock of a capped reserve was not granted in time"
         )
     try:
         yield
