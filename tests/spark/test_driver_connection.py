@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,8 +47,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def ask(info: str) -> list[tuple[Any, ...]]:
-    connection = DriverConnection(conninfo(info, None, None))
+def ask(info: str, *, planning: bool = True) -> list[tuple[Any, ...]]:
+    connection = DriverConnection(conninfo(info, None, None), planning=planning)
     try:
         return connection.rows("select 1")
     finally:
@@ -70,15 +71,12 @@ def server_with_passwords(database: Database) -> Iterator[str]:
         yield make_conninfo(server.dsn("postgres", tcp=True), user="secret")
 
 
-@pytest.mark.parametrize("use", [ask, copy])
-def test_refused_login_is_not_taken_for_an_outage(
-    database: Database, clock: Clock, use: Callable[[str], Any]
-) -> None:
+def test_refused_login_is_not_taken_for_an_outage(database: Database, clock: Clock) -> None:
     role = f"{database.name}_guest"
     database.server.administer(f"create role {role} nologin")
     try:
         with pytest.raises(errors.DatabaseUnavailable):
-            use(make_conninfo(database.tcp_dsn, user=role))
+            ask(make_conninfo(database.tcp_dsn, user=role))
     finally:
         database.server.administer(f"drop role {role}")
     assert clock.now < OUTAGE_SECONDS
@@ -126,25 +124,35 @@ def test_outage_is_waited_for_up_to_a_minute(database: Database, clock: Clock) -
     assert clock.now == OUTAGE_SECONDS
 
 
-def test_connection_is_given_up_only_while_it_may_become_free(
-    database: Database, clock: Clock
-) -> None:
-    """A server that has no free connection refuses as well: it may have one a moment later."""
+@contextmanager
+def busy_role(database: Database, clock: Clock, *, free_at: float) -> Iterator[str]:
+    """The DSN of a role that has no connection left until then."""
     role = f"{database.name}_busy"
-    database.server.administer(
-        f"create role {role} login connection limit 0 in role penstock_consumer"
-    )
-    freed = []
+    database.server.administer(f"create role {role} login connection limit 0")
+    freed: list[float] = []
 
     def free() -> None:
-        if not freed and clock.now > 1:
-            freed.append(database.server.administer(f"alter role {role} connection limit 5"))
+        if not freed and clock.now >= free_at:
+            freed.append(clock.now)
+            database.server.administer(f"alter role {role} connection limit 5")
 
     clock.on_sleep = free
-    try:
-        assert ask(make_conninfo(database.tcp_dsn, user=role)) == [(1,)]
-    finally:
-        database.server.administer(f"drop role {role}")
+    yield make_conninfo(database.tcp_dsn, user=role)
+    database.server.administer(f"drop role {role}")
+
+
+def test_refused_login_may_be_a_lack_of_connections(database: Database, clock: Clock) -> None:
+    with busy_role(database, clock, free_at=2) as dsn:
+        assert ask(dsn) == [(1,)]
+
+
+@pytest.mark.parametrize("use", [partial(ask, planning=False), copy], ids=["ask", "copy"])
+def test_refusal_after_planning_is_waited_for(
+    database: Database, clock: Clock, use: Callable[[str], Any]
+) -> None:
+    """Name and password were right: a pooler may have lost its server, which looks the same."""
+    with busy_role(database, clock, free_at=30) as dsn:
+        assert use(dsn) == [(1,)]
 
 
 def test_sessions_can_be_told_from_others_and_notice_a_dead_line(database: Database) -> None:

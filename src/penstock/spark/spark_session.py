@@ -39,6 +39,7 @@ _EMBEDDED = {
     # One machine: a shuffle into 200 pieces costs more than it spreads.
     "spark.sql.shuffle.partitions": "4",
 }
+_VARIABLE = "PYSPARK_PYTHON"
 
 
 def session(
@@ -93,9 +94,6 @@ def attach(spark: SparkSession) -> None:
     from penstock.spark.source.portable_code import portable_source  # noqa: PLC0415
 
     spark.dataSource.register(portable_source(DataSource))
-
-
-_VARIABLE = "PYSPARK_PYTHON"
 
 
 def choose_python(*, local: bool) -> None:

@@ -43,6 +43,12 @@ _COUNTS = """
     count_if(outcome in ('failed', 'expired', 'dead')) as failures,
     count_if(outcome = 'expired') as expired,
     count_if(outcome = 'released') as released"""
+# What is asked of the source.
+FACT_COLUMNS = (
+    *("queue", "topic", "message_id", "attempt", "outcome", "claimed_at", "ended_at", "error"),
+    *("published_at", "deliver_after", "key", "tenant_id"),
+)
+_FINAL = ("acked", "dead")
 
 
 def _shares(name: str) -> str:
@@ -181,14 +187,6 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     )
     cut = max((shortest[:common].rfind(mark) + 1 for mark in "-_./:"), default=0)
     return {name: name[cut:] or name for name in names}
-
-
-# What is asked of the source.
-FACT_COLUMNS = (
-    *("queue", "topic", "message_id", "attempt", "outcome", "claimed_at", "ended_at", "error"),
-    *("published_at", "deliver_after", "key", "tenant_id"),
-)
-_FINAL = ("acked", "dead")
 
 
 def facts_of(receipts: DataFrame) -> DataFrame:

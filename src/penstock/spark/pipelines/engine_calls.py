@@ -27,6 +27,7 @@ select r.topic_name
 from penstock.list_streams() s join penstock.list_readers() r on r.name = any (s.readers)
 where s.name = %s
 """
+_LAG_SECONDS = 2.0
 
 
 def open_connection(url: str, **options: Any) -> TimedConnection:
@@ -90,9 +91,6 @@ def group_topics(url: str, group: str) -> set[str]:
     return set(ask(url, Call(_GROUP_TOPICS, (group,), column(str))))
 
 
-_EVERY = 2.0
-
-
 class Lag:
     """Messages that a group has not dealt with yet; a figure may be two seconds old."""
 
@@ -102,7 +100,7 @@ class Lag:
         self._asked = float("-inf")
 
     def __call__(self) -> int | None:
-        if time.monotonic() - self._asked > _EVERY:
+        if time.monotonic() - self._asked > _LAG_SECONDS:
             self._known = reader_lag(self._url, self._group, self._topics)
             self._asked = time.monotonic()
         return self._known

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.run import Summary
 
 _SETTLED = timedelta(seconds=2)
+# What is about a row and not of it; never part of a payload.
+INTERNAL = ("_line", "_file", "_corrupt", "_reason")
 
 
 def ingest(
@@ -256,10 +258,6 @@ def _counts(checked: DataFrame) -> tuple[int, int]:
     ).first()
     assert row is not None
     return int(row["good"]), int(row["bad"])
-
-
-# What is about a row and not of it; never part of a payload.
-INTERNAL = ("_line", "_file", "_corrupt", "_reason")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ _ENDINGS = {
     ".parquet": "parquet",
 }
 FORMATS = ("json", "csv", "parquet")
+_CORRUPT = "_corrupt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +131,6 @@ def _format_of(path: str) -> str | None:
         if ending.lower() not in (".gz", ".bz2", ".zst")
     ]
     return _ENDINGS.get(endings[-1]) if endings else None
-
-
-_CORRUPT = "_corrupt"
 
 
 def read(

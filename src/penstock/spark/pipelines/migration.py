@@ -46,6 +46,8 @@ SCHEMA = pa.schema(
 CHUNK = 20_000
 
 Done = Callable[[list[str]], None]
+_PAGE = 5000
+_OPEN_TASKS = ("queued", "leased")
 
 
 def move(
@@ -91,9 +93,6 @@ def _refuse(checked: publication.Checked) -> None:
     bad = checked.bad.select("source_id", "_reason").first()
     if bad is not None:
         raise PipelineFailed(f"message {bad['source_id']} can't be published: {bad['_reason']}")
-
-
-_PAGE = 5000
 
 
 def migrate_pgmq(
@@ -170,9 +169,6 @@ def _pgmq_delete(url: str, queue: str, ids: list[str]) -> None:
             _pgmq_table(queue)
         )
         connection.execute(statement, (ids,))
-
-
-_OPEN_TASKS = ("queued", "leased")
 
 
 def migrate_tasks(

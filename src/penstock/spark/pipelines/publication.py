@@ -32,6 +32,14 @@ MESSAGE = (
     "tenant_id",
     "correlation_id",
 )
+REASON = "_reason"
+LARGEST_PAYLOAD = 16 * 1024 * 1024
+_LONGEST_TEXT = 1024
+_PRIORITIES = range(-1000, 1001)
+_decode = msgspec.json.decode
+_LOOKED_AT = frozenset(
+    {REASON, "topic", "value", "key", "tenant_id", "correlation_id", "priority", "headers"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +77,6 @@ def publish(run: Run, frame: DataFrame, app: str, version: int) -> None:
     )
 
 
-REASON = "_reason"
-LARGEST_PAYLOAD = 16 * 1024 * 1024
-_LONGEST_TEXT = 1024
-_PRIORITIES = range(-1000, 1001)
-_decode = msgspec.json.decode
-
-
 def checker(
     limit: int = LARGEST_PAYLOAD,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -98,11 +99,6 @@ def with_reasons(batch: pa.RecordBatch, limit: int = LARGEST_PAYLOAD) -> pa.Reco
     ]
     place = batch.schema.get_field_index(REASON)
     return batch.set_column(place, REASON, pa.array(reasons, pa.string()))
-
-
-_LOOKED_AT = frozenset(
-    {REASON, "topic", "value", "key", "tenant_id", "correlation_id", "priority", "headers"}
-)
 
 
 def fault(row: dict[str, Any], limit: int = LARGEST_PAYLOAD) -> str | None:

@@ -20,6 +20,27 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+ROUTED_COLUMNS = (
+    "offset bigint, topic string, value string, key string, headers string, priority int, "
+    "deliver_after timestamp, tenant_id string, correlation_id string, _reason string"
+)
+_SCHEMA = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("topic", pa.string()),
+        ("value", pa.string()),
+        ("key", pa.string()),
+        ("headers", pa.string()),
+        ("priority", pa.int32()),
+        ("deliver_after", pa.timestamp("us", tz="UTC")),
+        ("tenant_id", pa.string()),
+        ("correlation_id", pa.string()),
+        ("_reason", pa.string()),
+    ]
+)
+_TAKEN_OVER = ("key", "headers", "priority", "tenant_id", "correlation_id")
+Function = Callable[[dict[str, Any]], Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -120,29 +141,6 @@ def _rule(given: Any, path: str | Path) -> Rule:
 
 def topics_of(rules: Sequence[Rule]) -> set[str]:
     return {rule.to for rule in rules if rule.to_sql is None}
-
-
-ROUTED_COLUMNS = (
-    "offset bigint, topic string, value string, key string, headers string, priority int, "
-    "deliver_after timestamp, tenant_id string, correlation_id string, _reason string"
-)
-_SCHEMA = pa.schema(
-    [
-        ("offset", pa.int64()),
-        ("topic", pa.string()),
-        ("value", pa.string()),
-        ("key", pa.string()),
-        ("headers", pa.string()),
-        ("priority", pa.int32()),
-        ("deliver_after", pa.timestamp("us", tz="UTC")),
-        ("tenant_id", pa.string()),
-        ("correlation_id", pa.string()),
-        ("_reason", pa.string()),
-    ]
-)
-_TAKEN_OVER = ("key", "headers", "priority", "tenant_id", "correlation_id")
-
-Function = Callable[[dict[str, Any]], Any]
 
 
 def function_runner(

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+_SETTINGS = {
+    # Whatever the zone of machine or cluster: days of an archive are days in UTC.
+    "spark.sql.session.timeZone": "UTC",
+    # On a busy machine a Python worker may need more than the usual 15 seconds to start.
+    "spark.python.authenticate.socketTimeout": "2m",
+}
+
 
 class RunOptions(TypedDict, total=False):
     """What every pipeline takes besides its own arguments."""
@@ -135,14 +142,6 @@ def _database(url: str | None, closing: ExitStack) -> str:
         return settings.dsn
     server = closing.enter_context(embedded.server(settings=settings))
     return server.dsn
-
-
-_SETTINGS = {
-    # Whatever the zone of machine or cluster: days of an archive are days in UTC.
-    "spark.sql.session.timeZone": "UTC",
-    # On a busy machine a Python worker may need more than the usual 15 seconds to start.
-    "spark.python.authenticate.socketTimeout": "2m",
-}
 
 
 @contextmanager

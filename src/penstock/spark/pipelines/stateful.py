@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.run import Run, Summary
 
 _TOPICS = "topics.json"
+_LOOK_SECONDS = 0.25
 
 
 def dedupe(
@@ -168,9 +169,6 @@ def _seconds(span: timedelta) -> str:
     return f"{span.total_seconds():.3f} seconds"
 
 
-_LOOK = 0.25
-
-
 def _follow(
     run: Run,
     writer: DataStreamWriter,
@@ -190,7 +188,7 @@ def _follow(
         while query.isActive:
             counted = _count(run, query, counted)
             run.teller.tell(lag=lag())
-            time.sleep(_LOOK)
+            time.sleep(_LOOK_SECONDS)
     finally:
         if query.isActive:
             query.stop()

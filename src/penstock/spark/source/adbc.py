@@ -43,7 +43,7 @@ def _bulk_connection(info: str) -> Any:
             database: Any = _Lasting()
             return dbapi.Connection(database, AdbcConnection(_bulk_database(info)))
         except dbapi.OperationalError as problem:
-            if not patience.lasts(translated(problem)):
+            if not patience.lasts(DatabaseUnavailable(str(problem))):
                 raise
         time.sleep(PAUSE_SECONDS)
 

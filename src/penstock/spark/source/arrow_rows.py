@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 _CHECK_KEPT = "select penstock.check_kept($1::text::bigint[], $2::text::jsonb)"
 # Small enough for the processor's cache, and for Java's allocator to pool.
 _BATCH = {"adbc.postgresql.batch_size_hint_bytes": str(1 << 20)}
+_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    KAFKA_HEADERS.simpleString(): pa.list_(
+        pa.field(
+            "element",
+            pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]),
+        )
+    ),
+}
 
 
 def run(info: str, task: ReadTask, wanted: StructType) -> Iterator[pa.RecordBatch]:
@@ -124,22 +138,6 @@ def _pairs(headers: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for name, value in headers.items()
     ]
-
-
-_TYPES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "boolean": pa.bool_(),
-    "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    KAFKA_HEADERS.simpleString(): pa.list_(
-        pa.field(
-            "element",
-            pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]),
-        )
-    ),
-}
 
 
 def arrow_type(wanted: DataType) -> pa.DataType:

@@ -27,6 +27,27 @@ if TYPE_CHECKING:
 
     from penstock.spark.source.source_options import ReadOptions
 
+_CONTENTS = sql.SQL("""
+select {columns} from penstock.queue_contents({queue}, {after}, {through}) m where true {more}
+""")
+_DEAD = sql.SQL("""
+select {columns} from penstock.dead_letter_queue m
+where m.id > {after} and m.id <= {through} {more}
+""")
+_STATISTICS = sql.SQL("""
+select {columns}
+from penstock.list_queues() q cross join lateral penstock.get_queue_statistics(q.name) s
+where true {more}
+""")
+_QUEUES = """
+select q.name, greatest(0, (select min(message_id) - 1 from penstock.queue_contents(q.name))),
+    (select max(message_id) from penstock.queue_contents(q.name))
+from penstock.list_queues() q
+where %(names)s::text[] is null or q.name = any (%(names)s)
+"""
+_LETTERS = "select coalesce(min(id) - 1, 0), coalesce(max(id), 0) from penstock.dead_letter_queue"
+_KNOWN = "select name from penstock.list_queues()"
+
 
 class PenstockReader(Portable, DataSourceReader):
     """A planned batch read of messages or receipts."""
@@ -67,28 +88,6 @@ class TableReader(PenstockReader):
     def _tasks(self, database: DriverConnection) -> Sequence[InputPartition]:
         queries = _table_queries(database, self._options, self._schema)
         return [log_queries.ReadTask(query) for query in queries] or [log_queries.ReadTask("")]
-
-
-_CONTENTS = sql.SQL("""
-select {columns} from penstock.queue_contents({queue}, {after}, {through}) m where true {more}
-""")
-_DEAD = sql.SQL("""
-select {columns} from penstock.dead_letter_queue m
-where m.id > {after} and m.id <= {through} {more}
-""")
-_STATISTICS = sql.SQL("""
-select {columns}
-from penstock.list_queues() q cross join lateral penstock.get_queue_statistics(q.name) s
-where true {more}
-""")
-_QUEUES = """
-select q.name, greatest(0, (select min(message_id) - 1 from penstock.queue_contents(q.name))),
-    (select max(message_id) from penstock.queue_contents(q.name))
-from penstock.list_queues() q
-where %(names)s::text[] is null or q.name = any (%(names)s)
-"""
-_LETTERS = "select coalesce(min(id) - 1, 0), coalesce(max(id), 0) from penstock.dead_letter_queue"
-_KNOWN = "select name from penstock.list_queues()"
 
 
 def _table_queries(

@@ -27,14 +27,13 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
-class InvalidColumn(PenstockError):
-    """A column is unknown, missing, or of a type that can't be used."""
-
-
 KAFKA_HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 )
+
+
+class InvalidColumn(PenstockError):
+    """A column is unknown, missing, or of a type that can't be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,6 @@ STATISTICS = (
     _long("dead", "s.dead_count", "dead letters"),
     _time("oldest_pending_at", "s.oldest_pending_at", "when the oldest pending was published"),
 )
-_TASK_TIME = "{} at time zone 'UTC'"
 TASKS = (
     _text("id", "id", "the task's id"),
     _text("topic", "topic", "the task's topic"),

@@ -105,7 +105,7 @@ class PenstockDataSource(DataSource):
         from penstock.spark.source.driver_connection import DriverConnection  # noqa: PLC0415
         from penstock.spark.source.message_log import Log  # noqa: PLC0415
 
-        database = DriverConnection(info)
+        database = DriverConnection(info, planning=True)
         try:
             log = Log(database, options)
             log.check_version()

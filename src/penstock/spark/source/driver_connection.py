@@ -65,14 +65,18 @@ def is_mysql(url: str) -> bool:
 
 
 class DriverConnection:
-    """The driver's session: opened when first needed, and anew when it breaks."""
+    """The driver's session: opened when first needed, and anew when it breaks.
 
-    def __init__(self, info: str) -> None:
+    `planning`: the first session of a job, which finds out whether name and password are right.
+    """
+
+    def __init__(self, info: str, *, planning: bool = False) -> None:
         self._info = info
+        self._planning = planning
         self._conn: TimedConnection | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_info": self._info, "_conn": None}
+        return {"_info": self._info, "_planning": self._planning, "_conn": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -99,7 +103,7 @@ class DriverConnection:
 
     def persist(self, work: Callable[[TimedConnection], T]) -> T:
         """Do some work, again and again while the database is away, for up to a minute."""
-        patience = ConnectPatience(self._info)
+        patience = ConnectPatience(self._info, planning=self._planning)
         while True:
             try:
                 with translated():
@@ -127,15 +131,17 @@ class DriverConnection:
 
 
 class ConnectPatience:
-    """How long to try for a connection: through an outage, but not against a refusal.
+    """How long to try for a connection: through an outage, but when planning not after a refusal.
 
     libpq gives no SQLSTATE for a connection that failed, and its text is in the language of server
     and client.  But `ping` reads the SQLSTATE, and tells whether the server accepts connections: if
-    it does, it has refused this one, because of a wrong name or password.
+    it does, it has refused this one, because of a wrong name or password.  After planning these are
+    known to be right, and a refusal is an outage as well: of the server behind a pooler.
     """
 
-    def __init__(self, info: str) -> None:
+    def __init__(self, info: str, *, planning: bool = False) -> None:
         self._info = info
+        self._planning = planning
         self._end = time.monotonic() + _OUTAGE_SECONDS
         self._refused_at: float | None = None
 
@@ -144,7 +150,7 @@ class ConnectPatience:
         now = time.monotonic()
         if not isinstance(problem, DatabaseUnavailable) or now >= self._end:
             return False
-        if was_connected or not _is_refusal(self._info):
+        if was_connected or not self._planning or not _is_refusal(self._info):
             self._refused_at = None
             return True
         if self._refused_at is None:

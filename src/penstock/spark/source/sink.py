@@ -71,7 +71,7 @@ class _Writer:
 
     def _check_writable(self) -> None:
         """Raise, while the job is planned, unless the engine is there and this role may publish."""
-        database = DriverConnection(self._info)
+        database = DriverConnection(self._info, planning=True)
         try:
             database.persist(engine.check)
             if self._options.topic is not None:

@@ -22,6 +22,9 @@ FAIL, REWIND = "fail", "rewind"
 # A task costs a tenth of a second before its first row; a snapshot is held while it copies.
 _ROWS_PER_TASK = 500_000
 _DELAY = timedelta(minutes=15)
+EARLIEST = "earliest"
+LATEST = "latest"
+_LARGEST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +158,6 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         app_id=app_id,
         version=version,
     )
-
-
-EARLIEST = "earliest"
-LATEST = "latest"
-_LARGEST = 2**62
 
 
 @dataclass(frozen=True, slots=True)

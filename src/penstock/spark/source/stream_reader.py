@@ -47,6 +47,10 @@ select penstock.open_stream(
     %(group)s, %(topic_ids)s::bigint[], %(start)s::jsonb, %(entity)s, %(alone)s)
 """
 _COMMIT = "select penstock.commit_stream(%(group)s, %(offset)s::jsonb)"
+T = TypeVar("T")
+# Spark stops a stream by ending its process, and may have to wait this long for an idle one.
+_LONGEST_SECONDS = 0.5
+_REGISTER = "select penstock.wait_for_log(%(topic_ids)s::bigint[], 2)"
 
 
 class PenstockStreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -206,20 +210,16 @@ class PenstockStreamReader(Portable, DataSourceStreamReader, SupportsTriggerAvai
         self._database.close()
 
 
-T = TypeVar("T")
-
-# Spark stops a stream by ending its process, and may have to wait this long for an idle one.
-_LONGEST_SECONDS = 0.5
-_REGISTER = "select penstock.wait_for_log(%(topic_ids)s::bigint[], 2)"
-
-
 def wait_for_messages(
     database: DriverConnection,
     topic_ids: list[int],
     look: Callable[[], T],
     is_something: Callable[[T], bool],
 ) -> T:
-    """Look again when a message was published, or after half a second at most."""
+    """Look again when a message was published, or after half a second at most.
+
+    LISTEN comes first, then another look, then the wait: a message published in between is seen.
+    """
     if not topic_ids:
         time.sleep(_LONGEST_SECONDS)
         return look()

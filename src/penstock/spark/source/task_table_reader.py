@@ -57,7 +57,7 @@ def pieces(info: str, options: ReadOptions, wanted: StructType) -> Sequence[Rang
         cuts = [row[0] for row in asyncio.run(_mysql_rows(info, keys.replace("%", "%%"), ()))]
         listed = ", ".join(names)
     else:
-        database = DriverConnection(info)
+        database = DriverConnection(info, planning=True)
         try:
             cuts = [row[0] for row in database.rows(keys.replace("%", "%%"), {}, lasting=True)]
         finally:

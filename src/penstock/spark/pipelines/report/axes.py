@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 WIDTH = 1040.0
 LEFT, RIGHT = 56.0, 14.0
+_STEPS = (1, 2, 2.5, 5, 10)
+_SPANS = tuple(
+    timedelta(seconds=s)
+    for s in (
+        *(0.1, 0.2, 0.5),
+        *(1, 2, 5, 10, 15, 30),
+        *(60, 120, 300, 600, 900, 1800),
+        *(3600, 7200, 10800, 21600, 43200),
+        *(86400, 172800, 604800, 2592000),
+    )
+)
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 
 
 def colour(number: int) -> str:
@@ -52,20 +64,6 @@ def rule(y: float, words: str, width: float = WIDTH) -> str:
 
 def cut(name: str, longest: int = 20) -> str:
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
-
-
-_STEPS = (1, 2, 2.5, 5, 10)
-_SPANS = tuple(
-    timedelta(seconds=s)
-    for s in (
-        *(0.1, 0.2, 0.5),
-        *(1, 2, 5, 10, 15, 30),
-        *(60, 120, 300, 600, 900, 1800),
-        *(3600, 7200, 10800, 21600, 43200),
-        *(86400, 172800, 604800, 2592000),
-    )
-)
-_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 
 
 @dataclass(frozen=True, slots=True)

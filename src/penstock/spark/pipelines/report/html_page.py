@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 # With fewer spans than this a map of failures over time says nothing.
 _MAP_FROM = 6
+_MANY = 15
 
 
 def render(report: Report) -> str:
@@ -214,9 +215,6 @@ def _footer(report: Report) -> str:
         listed = ", ".join(f"<code>{escape(path)}</code>" for path in report.tables.values())
         lines.append(f"The figures are tables as well: {listed}")
     return f"<footer>{''.join(f'<p>{line}</p>' for line in lines)}</footer>"
-
-
-_MANY = 15
 
 
 def _reason_table(found: Sequence[Reason], report: Report) -> str:
