@@ -183,7 +183,7 @@ def _publish_batch(
 
 @dataclass(frozen=True, slots=True)
 class ImportFile:
-    """The file as the person named it, and as it can be read again."""
+    """The file: the name that was given, and the path where it can be read twice."""
 
     name: str
     path: Path
@@ -192,7 +192,7 @@ class ImportFile:
     max_line: int = LONGEST_LINE
 
     def messages(self) -> Iterator[Outgoing]:
-        """Each row of the file as a message; a bad one is told with its number."""
+        """Each row of the file as a message; the error for a bad one names its number."""
         to_message: Callable[[Any], Outgoing] = Outgoing if self.raw else _message
         for number, row in enumerate(self._rows(), start=1):
             try:

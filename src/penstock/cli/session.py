@@ -30,7 +30,7 @@ from penstock.settings import Settings, variable
 T = TypeVar("T")
 AnyConnection = psycopg.Connection[Any]
 
-# Shorter fragments are libpq's own words, such as "=".
+# Shorter fragments are libpq's own text, such as "=".
 _SHORTEST_SECRET = 3
 
 
@@ -116,7 +116,7 @@ class Session(BaseSession):
         return run_limited(self.connection, call)
 
     def act(self, action: str, target: str | None, call: Call[T], **detail: Any) -> T:
-        """Run a call that changes what others rely on and record who did it, in one transaction."""
+        """Run a call and record it in the audit with the user's name, in one transaction."""
         with self.connection.transaction():
             done = self.run(call)
             self.run(record_action(_user(), action, target, detail))
@@ -134,12 +134,12 @@ class Session(BaseSession):
 class ReconnectingCaller:
     """Runs calls on a connection that is opened again when it was lost.
 
-    For commands that run longer than a connection may live.
+    For commands that run longer than a connection may last.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Opened now, so that a missing database or engine is told at once.
+        # Opened now, so that a missing database or engine is an error at once.
         self._connection: TimedConnection | None = session.connection
 
     def __call__(self, call: Call[T]) -> T:
@@ -190,7 +190,7 @@ def without_secrets(text: str, dsn: str) -> str:
     parts = _parts(dsn)
     if password := str(parts.get("password") or ""):
         text = text.replace(password, "…")
-    # Host, port, user and database help to mend the error; they may be shown.
+    # Host, port, user and database help to find the error; they may be shown.
     public = {str(parts.get(name)) for name in ("host", "port", "user", "dbname")}
     for piece in re.findall(r'"([^"]*)"', text):
         if len(piece) >= _SHORTEST_SECRET and piece in dsn and piece not in public:
