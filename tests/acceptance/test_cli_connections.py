@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from penstock.cli.session import Session
 from tests.acceptance.commandline import CommandLine
 from tests.client._async.test_defaults import DEFAULTS, set_defaults
+from tests.client._async.test_standby import CANCEL, absent_standby
+from tests.fixtures.patience import eventually_sync
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import psycopg
 
     from tests.fixtures.databases import Connect, Database
     from tests.fixtures.pgbouncer import Pgbouncer
+
+__all__ = ["absent_standby"]
 
 
 def day(penstock: CommandLine) -> None:
@@ -76,3 +83,22 @@ def test_a_connection_has_keepalives_and_the_name_of_the_settings(
         assert found["application_name"] == "night shift"
         assert found["keepalives_idle"] == "5"
         assert session.connection.answer_within == 30
+
+
+@pytest.mark.usefixtures("absent_standby")
+@pytest.mark.parametrize("way", ["call", "transaction"])
+def test_a_commit_that_no_standby_confirmed_is_not_called_done(
+    database: Database, db: psycopg.Connection[Any], tmp_path: Path, way: str
+) -> None:
+    db.execute("select penstock.create_queue('billing', 'orders')")
+    file = tmp_path / "orders.jsonl"
+    file.write_text("1\n")
+    penstock = CommandLine(make_conninfo(database.dsn, options="-c synchronous_commit=on"))
+    words = ["1"] if way == "call" else ["--file", str(file)]
+    running = penstock.start("message", "publish", "orders", *words)
+    eventually_sync(lambda: db.execute(CANCEL).fetchall())
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 1
+    assert "standby" in err
+    assert "Traceback" not in err
+    assert db.execute("select count(*) from penstock.messages").fetchone() == (1,)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from tests.client._async.test_standby import CANCEL, absent_standby
 from tests.dashboard.visitor import Visitor
+from tests.fixtures.patience import eventually_async
 
 if TYPE_CHECKING:
+    import psycopg
+
     from tests.fixtures.databases import Database
     from tests.sql.caller import Caller
 
+__all__ = ["absent_standby"]
 QUEUE = "mails & more/<b>"
 
 
@@ -120,3 +127,25 @@ async def test_counting_is_done_with_the_monitors_rights(operator: Visitor, mq: 
         assert await cursor.fetchone() == ("penstock_monitor", "penstock_monitor")
         cursor = await connection.execute("select current_setting('transaction_read_only')")
         assert await cursor.fetchone() == ("on",)
+
+
+@pytest.mark.usefixtures("absent_standby")
+async def test_what_no_standby_confirmed_is_not_called_done(
+    database: Database, db: psycopg.Connection[Any]
+) -> None:
+    db.execute("select penstock.create_queue('q', 't')")
+    dsn = make_conninfo(database.dsn, options="-c synchronous_commit=on")
+    visitor = await Visitor.of(dsn).log_in()
+    acting = asyncio.create_task(visitor.act("pause", "q"))
+    await eventually_async(lambda: db.execute(CANCEL).fetchall())
+    answer = await acting
+    assert answer.status_code == 500
+    assert "standby" in answer.text
+    assert are_paused(db) == [True]
+    await visitor.close()
+
+
+def are_paused(db: psycopg.Connection[Any]) -> list[bool]:
+    """Whether each queue is paused."""
+    rows = db.execute("select paused_at is not null from penstock.queue_overview()")
+    return [paused for (paused,) in rows]

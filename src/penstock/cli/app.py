@@ -209,7 +209,7 @@ def root(
 
 
 def main() -> NoReturn:
-    """Run the command line; never show a traceback for what a person can mend."""
+    """Run the command line; an error of ours is shown in one line, without a traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         app(prog_name="penstock")
@@ -221,7 +221,7 @@ def main() -> NoReturn:
 
 
 def _told(problem: Exception) -> bool:
-    """Whether the error was one of ours, and has been shown."""
+    """Show an error of ours; False for any other."""
     # Imported only now: help and version need neither rich nor psycopg.
     from penstock.cli import output
     from penstock.errors import PenstockError
@@ -232,5 +232,5 @@ def _told(problem: Exception) -> bool:
 
 
 def _interrupt(_signal: int, _frame: Any) -> NoReturn:
-    # As Ctrl-C: every command cleans up behind itself on its way out.
+    # As Ctrl-C: every command cleans up when it is interrupted.
     raise KeyboardInterrupt

@@ -206,7 +206,7 @@ def queue_name(topic: str, queue: DemoQueue) -> str:
 
 
 def remove_abandoned(connection: AnyConnection) -> int:
-    """Remove what interrupted demos left behind, and tell how many there were."""
+    """Remove what interrupted demos left behind; returns how many there were."""
     removed = 0
     for topic in run(connection, calls.list_topics()):
         if topic.name.startswith(PREFIX) and _lock(connection, topic.name):

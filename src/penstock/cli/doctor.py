@@ -1,4 +1,4 @@
-"""penstock doctor: look at the connection, the versions, the roles and the engine's own health."""
+"""penstock doctor: check the connection, the versions, the roles and the engine's own health."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def doctor(session: Session | TaskSession) -> None:
 
 
 def examine(session: Session | TaskSession) -> Iterator[HealthCheck]:
-    """Each check stands on those before it, so the first that fails may be the last."""
+    """Each check needs those before it, so the first that fails may be the last."""
     yield _package()
     if isinstance(session, TaskSession):
         # MySQL and MariaDB hold tasks, and nothing else of ours.
@@ -65,7 +65,7 @@ def examine(session: Session | TaskSession) -> Iterator[HealthCheck]:
 
 
 def _engine(connection: AnyConnection, *, needed: bool) -> Iterator[HealthCheck]:
-    """Tasks live without an engine, messages don't."""
+    """Tasks need no engine, messages do."""
     try:
         schema.check(connection)
     except NotInstalled as problem:

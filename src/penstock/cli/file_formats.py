@@ -60,7 +60,7 @@ NUMBERS = frozenset({"id", "priority", "attempt", "attempts"})
 
 
 def format_of(given: Format | None, path: str | None, option: str) -> Format:
-    """The format that was asked for, or that the file's name tells."""
+    """The format that was asked for, or that of the file's name."""
     found = given or _SUFFIXES.get(PurePath(path or "").suffix.lower())
     if found is None and path not in (None, "-"):
         raise typer.BadParameter(

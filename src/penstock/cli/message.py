@@ -224,7 +224,7 @@ def state(session: Session, queue: QueueName, message_id: MessageNumber) -> None
 
 
 def _blocked(session: Session, queue: str, message_id: int) -> Inspected | None:
-    """What holds a message up; None when it is free by now, or this login may not look at it."""
+    """What blocks a message; None if it is no longer blocked, or this login may not read it."""
     try:
         found = session.run(looks.inspect_message(queue, message_id, 1))
     except PermissionDenied:
@@ -350,7 +350,7 @@ def _portions(count: int | None) -> Iterator[int]:
 
 
 def _topic(session: Session, queues: list[QueueInfo], name: str) -> str:
-    """The topic that is meant: publishing to it must reach what the person named, and no more."""
+    """The topic of that name, or of the queue of that name if no other queue reads it."""
     if any(topic.name == name for topic in session.run(calls.list_topics())):
         return name
     topic = next((queue.topic for queue in queues if queue.name == name), None)

@@ -46,7 +46,6 @@ from penstock.cli.session import Session
 from penstock.client import calls, outgoing
 from penstock.client.calls import transfers
 from penstock.client.outgoing import Outgoing
-from penstock.errors import translated
 
 EXAMPLE = "penstock message import orders orders.jsonl"
 BATCH = 5000
@@ -168,11 +167,11 @@ def _publish_batch(
     session: Session, topic: str, batch: list[outgoing.Line], source: str, done: int
 ) -> None:
     """The messages and the line in the ledger: both, or neither."""
-    with translated(), session.connection.transaction():
+    with session.transaction() as connection:
         # First, because it locks: of two imports of one file the second learns it here.
         session.run(transfers.note_import(source, topic, done, done + len(batch)))
         session.run(calls.create_stage())
-        with session.connection.cursor().copy(outgoing.COPY) as copy:
+        with connection.cursor().copy(outgoing.COPY) as copy:
             for line in batch:
                 copy.write_row(line)
         session.run(calls.publish_stage(topic))
@@ -183,7 +182,7 @@ def _publish_batch(
 
 @dataclass(frozen=True, slots=True)
 class ImportFile:
-    """The file as the person named it, and as it can be read again."""
+    """The file: the name that was given, and the path where it can be read twice."""
 
     name: str
     path: Path
@@ -192,7 +191,7 @@ class ImportFile:
     max_line: int = LONGEST_LINE
 
     def messages(self) -> Iterator[Outgoing]:
-        """Each row of the file as a message; a bad one is told with its number."""
+        """Each row of the file as a message; the error for a bad one names its number."""
         to_message: Callable[[Any], Outgoing] = Outgoing if self.raw else _message
         for number, row in enumerate(self._rows(), start=1):
             try:

@@ -161,7 +161,7 @@ def _publish_many(
     keys: Keys,
 ) -> None:
     published = 0
-    with session.output.progress() as progress, session.connection.transaction():
+    with session.output.progress() as progress, session.transaction():
         task = progress.add_task(f"publishing to {topic}", total=total)
         for chunk, length in _chunks(payloads):
             session.run(calls.publish_many(topic, chunk, keys=keys.of(chunk), **common.for_many()))

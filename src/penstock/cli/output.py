@@ -1,4 +1,4 @@
-"""What a command says: tables and sentences for people, JSON for pipes, never both.
+"""What a command prints: tables and sentences, or with --json JSON only.
 
 Results go to stdout.  Notes, progress and errors go to stderr, so that a pipe carries data only.
 """
@@ -22,7 +22,7 @@ from rich.text import Text
 
 from penstock import errors
 
-# Wide enough that a piped table is never folded: `grep` wants one line a row.
+# Wide enough that a piped table is never folded: one row is one line for `grep`.
 _PIPE_WIDTH = 4000
 
 Record = Mapping[str, Any]
@@ -51,7 +51,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Output:
-    """One command's voice: `json` chooses between the two languages."""
+    """Prints the results of one command, as tables and sentences or as JSON."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
@@ -59,7 +59,7 @@ class Output:
         self.aside = console(stderr=True)
 
     def table(self, rows: Sequence[Record], *columns: str, empty: str) -> None:
-        """Show many rows; JSON gets every field, people the named columns."""
+        """Show many rows; a table has the named columns, JSON has every field."""
         if self.json:
             self._document([plain(row) for row in rows])
         elif rows:
@@ -173,7 +173,7 @@ def compact(value: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """Make what others wrote safe to show: a terminal must not obey a queue's name or a payload."""
+    """Escape control characters: a terminal must not obey a queue's name or a payload."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

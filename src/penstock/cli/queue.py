@@ -210,7 +210,7 @@ def stats(session: Session, queues: SomeQueues = None) -> None:
 
 
 def _counted(queue: str, statistics: QueueStatistics) -> Row:
-    """The words that every command uses, beside the names that SQL has for them."""
+    """The names that every command uses, beside the names that SQL has for them."""
     return {
         "queue": queue,
         "waiting": statistics.waiting_count,

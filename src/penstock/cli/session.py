@@ -6,7 +6,8 @@ import getpass
 import os
 import re
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
@@ -20,17 +21,24 @@ from penstock import embedded, schema
 from penstock.cli.output import Output
 from penstock.client.calls import Call
 from penstock.client.calls.audit import record_action
-from penstock.errors import CallTimeout, DatabaseUnavailable, InvalidSetting, PenstockError
+from penstock.errors import (
+    CallTimeout,
+    DatabaseUnavailable,
+    InvalidSetting,
+    PenstockError,
+    translated,
+)
 from penstock.postgres import connect
 from penstock.postgres._sync.connection import TimedConnection
 from penstock.postgres.call import run
 from penstock.postgres.deadline import LASTING_SECONDS, Overdue
+from penstock.postgres.standby import StandbyCheck
 from penstock.settings import Settings, variable
 
 T = TypeVar("T")
 AnyConnection = psycopg.Connection[Any]
 
-# Shorter fragments are libpq's own words, such as "=".
+# Shorter fragments are libpq's own text, such as "=".
 _SHORTEST_SECRET = 3
 
 
@@ -112,12 +120,28 @@ class Session(BaseSession):
         except PenstockError as problem:
             raise DatabaseUnavailable(without_secrets(str(problem), self.dsn)) from None
 
+    @cached_property
+    def _standby(self) -> StandbyCheck:
+        return StandbyCheck(self.connection)
+
     def run(self, call: Call[T]) -> T:
-        return run_limited(self.connection, call)
+        """Run a call on `connection`, alone or in the transaction that is open."""
+        standby = self._standby
+        answer = run_limited(self.connection, call)
+        standby.require_confirmed()
+        return answer
+
+    @contextmanager
+    def transaction(self) -> Iterator[TimedConnection]:
+        """One transaction on `connection` for all calls of the block."""
+        standby = self._standby
+        with translated(), self.connection.transaction():
+            yield self.connection
+        standby.require_confirmed()
 
     def act(self, action: str, target: str | None, call: Call[T], **detail: Any) -> T:
-        """Run a call that changes what others rely on and record who did it, in one transaction."""
-        with self.connection.transaction():
+        """Run a call and record it in the audit with the user's name, in one transaction."""
+        with self.transaction():
             done = self.run(call)
             self.run(record_action(_user(), action, target, detail))
         return done
@@ -134,12 +158,12 @@ class Session(BaseSession):
 class ReconnectingCaller:
     """Runs calls on a connection that is opened again when it was lost.
 
-    For commands that run longer than a connection may live.
+    For commands that run longer than a connection may last.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Opened now, so that a missing database or engine is told at once.
+        # Opened now, so that a missing database or engine is an error at once.
         self._connection: TimedConnection | None = session.connection
 
     def __call__(self, call: Call[T]) -> T:
@@ -190,7 +214,7 @@ def without_secrets(text: str, dsn: str) -> str:
     parts = _parts(dsn)
     if password := str(parts.get("password") or ""):
         text = text.replace(password, "…")
-    # Host, port, user and database help to mend the error; they may be shown.
+    # Host, port, user and database help to find the error; they may be shown.
     public = {str(parts.get(name)) for name in ("host", "port", "user", "dbname")}
     for piece in re.findall(r'"([^"]*)"', text):
         if len(piece) >= _SHORTEST_SECRET and piece in dsn and piece not in public:

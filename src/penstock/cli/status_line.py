@@ -1,4 +1,4 @@
-"""What a running worker shows: a live line for people, log lines for everything else."""
+"""What a running worker shows: a live line on a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ def tail_topic(session: Session, topic: TopicName, count: Count = None) -> None:
 
 
 def _follow(session: Session, name: str, count: int | None) -> None:
-    # The engine first: a database without one is told apart from one without the name.
+    # The engine first: a missing engine is another error than a missing name.
     session.run(calls.schema_version())
-    # What the pool of connections complains about is told below, once and in a sentence.
+    # What the connection pool logs is shown below, once and in a sentence.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     telling = subscribe(partial(_tell, session))
     with telling, sync.connect(session.dsn) as mq, closing(mq.tail(name)) as messages:

@@ -15,13 +15,13 @@ from penstock.tasks import StoreOptions, TaskStore, open_store
 
 T = TypeVar("T")
 
-# A person waits for the answer: a server that restarts is waited for, a wrong address is not.
+# Long enough for a restart of the server, short enough for a wrong address.
 _PATIENCE = timedelta(seconds=5)
 _MYSQL = ("mysql", "mariadb")
 
 
 def is_mysql(dsn: str | None) -> bool:
-    """Whether a DSN leads to MySQL or MariaDB, where only tasks live."""
+    """Whether a DSN leads to MySQL or MariaDB, which have tasks only."""
     given = dsn or os.environ.get(variable("dsn"), "")
     return given.partition(":")[0].partition("+")[0].strip().lower() in _MYSQL
 

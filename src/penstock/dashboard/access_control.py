@@ -1,4 +1,4 @@
-"""The gate in front of every page: who may pass, and what the browser is forbidden.
+"""Access to every page: which requests are refused, and what the browser is forbidden.
 
 One place for all of it, so that no page can forget a check: the host's name, the login, and for
 every change the origin, the form's token and the role.
@@ -100,7 +100,7 @@ class AccessControl:
         return self._sessions.opened(request.cookies.get(COOKIE, ""))
 
     def _is_own(self, headers: Headers) -> bool:
-        """Browsers tell where a form was; who does not is not a browser, or hides it."""
+        """Browsers send the origin of a form; a request without one is refused."""
         host = headers.get("host", "")
         own = {f"http://{host}", f"https://{host}"}
         if self._options.public_url is not None:

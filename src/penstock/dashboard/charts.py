@@ -59,7 +59,7 @@ class Chart:
 
     @property
     def summary(self) -> str:
-        """What the picture says, for those who can't see it."""
+        """The picture as a text, for screen readers."""
         told = ", ".join(f"{line.name} now {line.last}" for line in self.lines)
         return f"{self.title}: {told}" if told else f"{self.title}: nothing yet"
 
@@ -145,7 +145,7 @@ def _moments(begin: float, end: float) -> list[datetime]:
 
 
 def _round_up(value: float) -> float:
-    """The next number with one digit that people like: 1, 2, 5, 10, 20 …"""
+    """The next round number: 1, 2, 5, 10, 20 …"""
     if value <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(value))
@@ -200,7 +200,7 @@ class Picture:
 
 
 def picture(sample: Sample, samples: Samples) -> Picture:
-    """Topics on the left, their queues beside them, who consumes on the right."""
+    """Topics on the left, their queues beside them, consumers on the right."""
     consumers = samples.consumers()
     queues = sorted(sample.queues.values(), key=lambda each: (each.topic, each.name))
     shown = queues[:MOST_QUEUES]

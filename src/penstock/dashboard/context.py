@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _templates() -> Environment:
-    # Autoescape for every template: names, keys, headers, payloads and errors are strangers' words.
+    # Autoescape for every template: names, keys, headers, payloads and errors are foreign text.
     made = Environment(
         loader=PackageLoader("penstock.dashboard"),
         autoescape=True,
@@ -70,7 +70,7 @@ def dashboard_of(request: Request) -> Dashboard:
 
 
 def session(request: Request) -> Session:
-    """The session of a request; the gate refuses requests without one."""
+    """The session of a request; requests without one are refused before."""
     found: Session | None = request.state.session
     assert found is not None
     return found

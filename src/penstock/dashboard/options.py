@@ -1,4 +1,4 @@
-"""What the dashboard was told: one value, checked before anything is opened."""
+"""The options of the dashboard: one value, checked before anything is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One poller for all browsers: it looks while a browser watches, and keeps what it saw."""
+"""One poller for all browsers: it polls while a browser watches, and keeps the samples."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _WARMING_UP = 2
 
 
 class PollInterval:
-    """A question that is asked every so many seconds, or less often when its answer takes long.
+    """A query that is sent every so many seconds, or less often when its answer takes long.
 
-    The share limits the load that a dashboard causes, whatever it looks at: at a share of one per
-    cent, a question that takes 100 ms is not asked again for ten seconds.
+    The share limits the load that a dashboard causes: at a share of one per cent, a query that
+    takes 100 ms is not sent again for ten seconds.
     """
 
     def __init__(self, every: float, share: float) -> None:
@@ -65,12 +65,12 @@ class PollInterval:
         self._next = time.monotonic() + wait_after(list(self._took), self._every, self._share)
 
     def hurry(self) -> None:
-        """Ask again at the next chance: the data was just changed."""
+        """Send it with the next poll: the data was just changed."""
         self._next = 0.0
 
 
 def wait_after(took: list[float], every: float, share: float) -> float:
-    """How long to wait after questions that took so long, the newest last.
+    """How long to wait after queries that took so long, the newest last.
 
     The quickest of them is what the answer costs; the rest of the others was waiting for a busy
     machine.  The first ones also made plans and read the catalogue, and do not count.
@@ -81,7 +81,7 @@ def wait_after(took: list[float], every: float, share: float) -> float:
 
 
 class Poller:
-    """Looks at the database every two seconds while a browser watches, and tells all watchers."""
+    """Polls the database every two seconds while a browser watches, and wakes all watchers."""
 
     def __init__(self, database: Database, every: float = EVERY) -> None:
         self.samples = Samples()

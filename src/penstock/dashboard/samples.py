@@ -1,4 +1,4 @@
-"""What was seen over the last minutes, and what it means: rates, trends, percentiles.  No I/O."""
+"""Samples of the last minutes, and what they mean: rates, trends, percentiles.  No I/O."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at the whole database."""
+    """What one poll of the database found."""
 
     number: int
     at: datetime
@@ -101,7 +101,7 @@ class Samples:
         return found
 
     def consumers(self) -> list[Consumer]:
-        """Who held or waited for messages in the last half minute.
+        """Consumers that held or waited for messages in the last half minute.
 
         A quick worker is between two claims most of the time, and is there all the same.
         """
@@ -143,7 +143,7 @@ class Samples:
         for at, flow in flows:
             age = (now - at).total_seconds()
             if age <= seconds:
-                # Too young a beginning tells no trend.
+                # A trend needs at least half of the time.
                 return (flow.due, flows[-1][1].due) if age >= seconds / 2 else None
         return None
 

@@ -1,4 +1,4 @@
-"""Running the dashboard until it is told to stop."""
+"""The HTTP server of the dashboard; it runs until a signal stops it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, options: Options, announce: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `announce` is told the address."""
+    """Serve until SIGTERM or SIGINT; `announce` is called with the address."""
     listening = bind(options)
     try:
         announce(address(options, listening))

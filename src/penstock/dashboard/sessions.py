@@ -42,11 +42,11 @@ class Sessions:
     def __init__(self, options: Options) -> None:
         self._options = options
         both = f"{options.operator_token}\0{options.viewer_token}"
-        # Made of the tokens, so that fixed ones keep people logged in over a restart.
+        # Made of the tokens, so that with fixed tokens a login survives a restart.
         self._key = hashlib.sha256(f"penstock dashboard\0{both}".encode()).digest()
 
     def log_in(self, token: str) -> Session | None:
-        """The session that a token opens; both are compared, so that time tells nothing."""
+        """The session that a token opens; always compares both, so time reveals nothing."""
         given = token.strip().encode()
         is_operator = hmac.compare_digest(given, self._options.operator_token.encode())
         is_viewer = hmac.compare_digest(given, self._options.viewer_token.encode())

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people read them; used by the templates as filters."""
+"""Filters of the templates: numbers, sizes and times as readable text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from penstock.client.facts import COUNTED_TO
 
 NOTHING = "\u2013"
-"""An en dash, where there is nothing to tell."""
+"""An en dash, where there is no value."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _KILO = 1000
 _KIBI = 1024

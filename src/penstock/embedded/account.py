@@ -19,14 +19,14 @@ from penstock.errors import EmbeddedServerError, FolderForbidden
 if TYPE_CHECKING:
     from penstock.embedded.folder import Folder
 
-# Root's home is closed to other accounts, so its servers live where system services do.
+# Root's home is closed to other accounts, so its servers are where those of services are.
 _ROOT_DATA_DIR = Path("/var/lib/penstock")
 _LENT_ACCOUNTS = ("postgres", "_postgres", "nobody")
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who runs the server; `lent` when it is not who we are."""
+    """The account that runs the server; `lent` if it is not that of this process."""
 
     uid: int
     gid: int

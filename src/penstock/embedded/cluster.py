@@ -42,7 +42,7 @@ PORT = 5432
 # The smallest limit among the systems that have wheels (macOS), less the final zero.
 LONGEST_SOCKET_PATH = 103
 
-# With the SQLSTATE in every line there is no need to understand the words.
+# With the SQLSTATE in every line there is no need to understand the text.
 _LOG_LINE_PREFIX = "%m [%p] %e "
 _LINE = re.compile(r"\[\d+\] (?P<code>[0-9A-Z]{5}) (?P<level>FATAL|PANIC): +(?P<text>.*)")
 _NO_SPACE = os.strerror(errno.ENOSPC)
@@ -140,7 +140,7 @@ class Cluster:
         place = self.place
         socket_dir = socket_folder(place, self.account)
         try:
-            # No server of this folder lives, so these can only be in the way.
+            # No server of this folder runs, so these are left over.
             (place.cluster / "postmaster.pid").unlink(missing_ok=True)
             clear_sockets(socket_dir)
             begin = self._open_log()
@@ -193,7 +193,7 @@ class Cluster:
 
     def _stuck(self, what: str) -> EmbeddedServerStuck:
         return EmbeddedServerStuck(
-            f"the embedded server in {self.place.root} is not at our service: {what}\n"
+            f"the embedded server in {self.place.root} can't be used: {what}\n"
             f"Its log is {self.place.log}.",
             folder=self.place.root,
         )
@@ -262,7 +262,7 @@ def clear_sockets(place: Path) -> None:
         (place / name).unlink(missing_ok=True)
 
 
-# Why PostgreSQL did not start, told from what it wrote.
+# Why PostgreSQL did not start, found in what it wrote.
 
 
 def explain(place: Folder, written: str) -> EmbeddedServerError:

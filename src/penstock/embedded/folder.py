@@ -1,4 +1,4 @@
-"""The data folder: what lies where in it, and whether it can be used."""
+"""The data folder: where everything is in it, and whether it can be used."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Binaries:
     major: int
 
     def program(self, name: str) -> str:
-        """The path of one of them, as a command line wants it."""
+        """The path of one of them, as a command line needs it."""
         return str(self.bin / name)
 
 

@@ -1,4 +1,4 @@
-"""What `postmaster.pid` says, and whether it is true."""
+"""The content of `postmaster.pid`, and whether that server runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Postmaster:
 
 
 def read(cluster: Path) -> Postmaster | None:
-    """The server that the pid file tells of; None without a complete file."""
+    """The server that the pid file describes; None without a complete file."""
     try:
         lines = (cluster / "postmaster.pid").read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -61,7 +61,7 @@ def answers(postmaster: Postmaster) -> bool:
 
 
 def conninfo(postmaster: Postmaster) -> str:
-    """How to reach the server in libpq's words, with a short patience."""
+    """A DSN of the server for libpq, with a short timeout."""
     return make_conninfo(
         host=str(postmaster.socket_dir),
         port=postmaster.port,

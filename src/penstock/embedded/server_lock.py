@@ -1,4 +1,4 @@
-"""One server, many processes: who may start it, who must stop it.
+"""One server, many processes: which of them may start it, and which must stop it.
 
 Two kernel locks say everything, and the kernel lets go of them however a process ends, so no list
 of pids can go stale.  Every process that uses the server holds `users.lock` shared; a process that
@@ -30,7 +30,7 @@ _RETRY_SECONDS = 0.05
 def share(
     place: Folder, patience: timedelta, start: Callable[[], None], stop: Callable[[], None]
 ) -> Iterator[None]:
-    """Be one of the server's users: start it if need be, stop it if we are the last."""
+    """Use the server in the block: start it if it does not run, stop it after the last user."""
     me = os.getpid()
     with _opened(place, place.users_lock) as users:
         with _alone(place, patience):

@@ -30,7 +30,7 @@ Value = tuple[tuple[str, ...], float]
 
 
 class DatabaseCollector:
-    """Asks the database at each scrape; `ask` runs a call, on a connection that it mends itself."""
+    """Asks the database at each scrape; `ask` runs a call, and reconnects by itself."""
 
     def __init__(self, ask: Callable[[calls.Call[Any]], Any]) -> None:
         self._ask = ask

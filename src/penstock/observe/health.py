@@ -1,4 +1,4 @@
-"""One value that says whether all is well: for probes, for `penstock doctor`, for people."""
+"""One value that says whether all is well: for probes, for `penstock doctor`, for operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.models import HealthCheck
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# They want a person's decision, and restarting the process that serves them is no cure.
+# These need an operator's decision; a restart of the process does not help.
 _NO_REASON_TO_RESTART = frozenset(
     {
         *("dead letters", "exclusive queues", "housekeeping", "clock", "settings", "segments"),

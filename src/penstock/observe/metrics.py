@@ -1,7 +1,7 @@
 """Prometheus metrics (extra `metrics`).
 
     metrics.start()                      # counts every event of this process
-    await metrics.refresh(mq)            # reads what lies in the queues, from one process only
+    await metrics.refresh(mq)            # reads the counts of the queues, from one process only
 
 Names and labels are public: dashboards stand on them.
 """
@@ -76,7 +76,7 @@ class Metrics:
             self._oldest.remove_by_labels({"queue": queue})
 
     def forget_queues(self) -> None:
-        """Drop the gauges of all queues, so that a deleted one does not live on as a line."""
+        """Drop the gauges of all queues, so that a deleted one is not shown for ever."""
         for gauge in (*self._queues.values(), self._oldest):
             gauge.clear()
 

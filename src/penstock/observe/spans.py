@@ -53,7 +53,7 @@ def processing(
 
 
 def joined(headers: Headers | None, carried: Carried) -> Headers | None:
-    """The headers with what carries the trace; a header that the caller set himself wins."""
+    """The headers with what carries the trace; a header that the caller has set wins."""
     return headers if not carried else {**carried, **(headers or {})}
 
 

@@ -36,7 +36,7 @@ _START_SECONDS = 60
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders below it are made by mkdtemp
 _ROOM_IN_MEMORY = 4 * 1024**3
 
-# The data dies with the session, so nothing need reach the disk.  Autovacuum would make plans and
+# The data ends with the session, so nothing need reach the disk.  Autovacuum would make plans and
 # dead-row counts a matter of luck.
 _CONFIGURATION = {
     "fsync": "off",

@@ -1,4 +1,4 @@
-"""What an operator can do: each deed is confirmed first, and remembered with it or not done.
+"""What an operator can do to queues: each action is confirmed first, and recorded in the audit.
 
 The confirmation is a page of its own, which the browser shows as a dialog where it can.
 """
@@ -29,7 +29,7 @@ _MOST_IDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the page after a deed says."""
+    """What the page after an action says."""
 
     deed: Deed
     words: str
@@ -46,7 +46,7 @@ def actor(request: Request) -> str:
 
 
 async def just_done(request: Request) -> Deed | None:
-    """The deed that the address names, told from the audit: an address can say anything."""
+    """The action that the address names, read from the audit: the address alone proves nothing."""
     number = parameter(request, "did")
     if not (number.isascii() and number.isdigit() and len(number) < 19):  # noqa: PLR2004 - bigint
         return None
@@ -73,7 +73,7 @@ def unconfirmed(request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A kind of deed."""
+    """A kind of action."""
 
     name: str
     button: str
@@ -159,7 +159,7 @@ async def confirm(request: Request) -> Response:
 
 
 async def act(request: Request) -> Response:
-    """Do it and remember it, in one transaction."""
+    """Do it and record it, in one transaction."""
     form: dict[str, list[str]] = request.state.form
     action = ACTIONS.get(form.get("action", [""])[0])
     queue, ids = form.get("queue", [""])[0], _ids(form.get("id", []))
@@ -179,7 +179,7 @@ async def act(request: Request) -> Response:
 
 
 async def deed_done(request: Request) -> Notice | None:
-    """What was just done to a queue, in words."""
+    """The notice about what was just done to a queue."""
     deed = await just_done(request)
     if deed is None or deed.action not in ACTIONS:
         return None

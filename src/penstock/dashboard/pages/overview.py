@@ -1,4 +1,4 @@
-"""The first page: what needs attention, every queue, and the picture of who feeds whom."""
+"""The first page: what needs attention, every queue, and the picture of topics and consumers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def page(request: Request) -> Response:
 
 
 def regions(dashboard: Dashboard, sample: Sample) -> str:
-    """The parts of the page that change, rendered once for all who watch it."""
+    """The parts of the page that change, rendered once for all browsers that show it."""
     samples = dashboard.poller.samples
     rows = [_row(queue, samples) for queue in sample.queues.values()]
     return dashboard.html(

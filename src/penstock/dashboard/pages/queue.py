@@ -89,7 +89,7 @@ async def page(request: Request) -> Response:
 
 
 async def _settings(dashboard: Dashboard, name: str) -> str:
-    """How the queue was made, in a few words."""
+    """The settings of the queue as a short text."""
     queues = await dashboard.database.look(engine.list_queues())
     found = next((each for each in queues if each.name == name), None)
     if found is None:

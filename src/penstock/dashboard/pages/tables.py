@@ -49,7 +49,7 @@ def reader_regions(dashboard: Dashboard, sample: Sample) -> str:
 
 
 async def schedules(request: Request) -> Response:
-    """Schedules, known by their past fires: they live in workers, not in the database."""
+    """Schedules, known by their past fires: workers have them, not the database."""
     dashboard = dashboard_of(request)
     return render(
         request,

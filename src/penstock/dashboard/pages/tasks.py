@@ -184,7 +184,7 @@ async def one(request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A kind of deed, to tasks that were chosen or to all that are dead."""
+    """A kind of action, on tasks that were chosen or on all dead letters."""
 
     name: str
     button: str
@@ -253,7 +253,7 @@ async def confirm(request: Request) -> Response:
 
 
 async def act(request: Request) -> Response:
-    """Do it and remember it."""
+    """Do it and record it."""
     form: dict[str, list[str]] = request.state.form
     dashboard = dashboard_of(request)
     action = ACTIONS.get(form.get("action", [""])[0])
@@ -289,7 +289,7 @@ async def _do(action: Action, database: TaskDatabase, ids: list[TaskId]) -> int:
 
 
 async def deed_done(request: Request) -> Notice | None:
-    """What was just done to tasks, in words."""
+    """The notice about what was just done to tasks."""
     if not parameter(request, "did"):
         return None
     deed = await actions.just_done(request)
