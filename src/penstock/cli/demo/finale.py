@@ -18,7 +18,7 @@ from penstock.cli.demo.stage import Stage
 from penstock.cli.demo.story import Script
 from penstock.spark.session import STACK
 
-MISSING = "pip install 'penstock[spark]' adds a last act: an archive and a report"
+MISSING = "pip install 'penstock-mq[spark]' adds a last act: an archive and a report"
 # A run of seconds is over before what Java's compilers do at length pays.
 _SHORT = {
     "spark.driver.extraJavaOptions": f"{STACK} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -57,5 +57,5 @@ def chosen(given: Format | None, path: str | None, option: str) -> Format:
 def _require_parquet() -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise typer.BadParameter(
-            'Parquet needs pyarrow: pip install "penstock[parquet]"', param_hint="--format"
+            'Parquet needs pyarrow: pip install "penstock-mq[parquet]"', param_hint="--format"
         )

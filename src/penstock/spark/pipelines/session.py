@@ -88,7 +88,7 @@ def let_code_travel(spark: SparkSession) -> None:
 
 def missing(problem: ModuleNotFoundError) -> InvalidSetting:
     """What to do about a library that only pipelines need."""
-    return InvalidSetting(f"pipelines need {problem.name}: pip install 'penstock[spark]'")
+    return InvalidSetting(f"pipelines need {problem.name}: pip install 'penstock-mq[spark]'")
 
 
 @contextmanager
