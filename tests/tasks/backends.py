@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.tasks.store import TaskStore
     from tests.fixtures.cluster import Server
     from tests.fixtures.pgbouncer import Pgbouncer
-    from tests.tasks.mariadb import MariaDB
+    from tests.tasks.mariadb import MariaDB, Outside
 
 _numbers = itertools.count(1)
 
@@ -115,11 +116,12 @@ class Pooled(Postgres):
 
 @dataclass(slots=True)
 class Maria:
-    server: MariaDB
+    server: MariaDB | Outside
     name: str = "mariadb"
 
     def create(self) -> Place:
-        name = f"tasks_{next(_numbers)}"
+        # Several sessions may use one server that runs already.
+        name = f"tasks_{os.getpid()}_{next(_numbers)}"
         self.server.administer(f"create database {name}")
         return Place(self, name, self.server.dsn(name))
 

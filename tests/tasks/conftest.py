@@ -2,7 +2,8 @@
 
 A test that asks for either runs on the wheel's PostgreSQL, on MariaDB and in memory, and those of
 `conformance` through pgbouncer as well; `--server all` adds the machine's PostgreSQL, `--server
-mariadb` keeps to one.
+mariadb` keeps to one.  PENSTOCK_TEST_MYSQL puts a MySQL or MariaDB that runs already in the place
+of the private one.
 """
 
 from __future__ import annotations
@@ -47,8 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def maria() -> Iterator[private.MariaDB]:
-    """A MariaDB of this session's own."""
+def maria() -> Iterator[private.MariaDB | private.Outside]:
+    """A MariaDB of this session's own, or the server that the environment names."""
+    outside = private.Outside.given()
+    if outside is not None:
+        yield outside
+        return
     try:
         # What a test writes need not outlive a power cut.
         with private.running("--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0") as server:

@@ -67,7 +67,7 @@ STEPS = (
     "queue show billing",
     "doctor",
 )
-SPARK_MISSING = "pip install 'penstock[spark]' adds a last act: an archive and a report"
+SPARK_MISSING = "pip install 'penstock-mq[spark]' adds a last act: an archive and a report"
 _SPARK_PACKAGES = ("pyspark", "deltalake", "adbc_driver_postgresql")
 
 Connect = Callable[[], AnyConnection]

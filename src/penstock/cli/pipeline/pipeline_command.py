@@ -193,7 +193,7 @@ def load() -> ModuleType:
         from penstock.spark import pipelines
     except ModuleNotFoundError as problem:
         raise InvalidSetting(
-            f"pipelines need {problem.name}: pip install 'penstock[spark]'"
+            f"pipelines need {problem.name}: pip install 'penstock-mq[spark]'"
         ) from None
     return pipelines
 

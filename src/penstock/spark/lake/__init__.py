@@ -45,7 +45,7 @@ def open_lake(
                 return ParquetLake(root, by)
     except ModuleNotFoundError as problem:
         raise InvalidSetting(
-            f"{format} needs {problem.name}: pip install 'penstock[spark]'"
+            f"{format} needs {problem.name}: pip install 'penstock-mq[spark]'"
         ) from None
     except ValueError as problem:
         raise InvalidSetting(str(problem)) from None

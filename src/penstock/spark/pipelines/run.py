@@ -213,7 +213,7 @@ def executor_code() -> list[ModuleType]:
 
 def missing(problem: ModuleNotFoundError) -> InvalidSetting:
     """What to do about a library that only pipelines need."""
-    return InvalidSetting(f"pipelines need {problem.name}: pip install 'penstock[spark]'")
+    return InvalidSetting(f"pipelines need {problem.name}: pip install 'penstock-mq[spark]'")
 
 
 @contextmanager

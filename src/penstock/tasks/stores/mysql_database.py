@@ -42,7 +42,7 @@ try:
     import asyncmy
     from asyncmy.constants import CLIENT
 except ImportError:
-    raise InvalidSetting("MySQL needs its driver: pip install 'penstock[mysql]'") from None
+    raise InvalidSetting("MySQL needs its driver: pip install 'penstock-mq[mysql]'") from None
 
 T = TypeVar("T")
 
