@@ -314,9 +314,7 @@ async def test_a_schedule_fires_once_however_many_workers_run(store: TaskStore):
 
 
 def _scheduler(worker: TaskWorker) -> Any:
-    from penstock.tasks.schedules import task_clockwork
-
-    return task_clockwork(worker._store, worker._schedules.values())
+    return worker._new_cron()
 
 
 async def test_a_topic_has_one_handler(store: TaskStore):
@@ -364,7 +362,9 @@ def test_the_jitter_differs_from_time_to_time_and_stays_within_a_fifth():
 
 def test_an_idle_worker_looks_less_and_less_often_up_to_the_polling_interval():
     worker = TaskWorker(MemoryTaskStore(), polling_interval=timedelta(seconds=1))
-    pauses = [worker._pause(looks).total_seconds() for looks in range(1, 40)]
+    worker.handler("mail")(print)
+    [runner] = worker.runners()
+    pauses = [runner.source.pause(looks) for looks in range(1, 40)]  # type: ignore[attr-defined]
     wanted = [min(0.05 * 2**number, 1) for number in range(39)]
     assert all(0.9 * most <= pause <= most for pause, most in zip(pauses, wanted, strict=True))
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock import Client, Message
     from penstock.models import ClaimedMessage
-    from penstock.worker.middleware import Next
+    from penstock.worker.invoke import Next
 
     Db = psycopg.Connection[Any]
 
