@@ -22,6 +22,7 @@ from penstock.worker.cron import (
     next_fire,
     schedule_named,
 )
+from tests.fixtures import clock
 from tests.worker.play import terminate_others, until, working
 
 if TYPE_CHECKING:
@@ -150,6 +151,18 @@ async def test_a_worker_makes_up_for_the_latest_fire_that_nobody_made(mq: Client
     assert timedelta(0) <= age <= timedelta(hours=1)
     await TopicCron(mq.database, [schedule("0 * * * *", missed=Missed.SKIP)]).once()
     assert len(published(db)) == 1
+
+
+async def test_a_schedule_follows_the_clock_that_a_test_moves(mq: Client, db: Db):
+    yearly = schedule("0 0 1 1 *")
+    cron = TopicCron(mq.database, [yearly])
+    await cron.once()
+    assert published(db) == []
+    now = await cron.now()
+    new_year = next_fire(yearly, now)
+    clock.advance(db, seconds=(new_year - now).total_seconds() + 1)
+    await cron.once()
+    assert published(db) == [new_year.isoformat()]
 
 
 async def test_a_fire_tells_its_schedule_and_carries_its_payload(mq: Client, db: Db):

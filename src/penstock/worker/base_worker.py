@@ -91,6 +91,10 @@ class BaseWorker(ABC):
 
     # Its life
 
+    @abstractmethod
+    async def run(self) -> None:
+        """Work until `stop()`, SIGTERM or SIGINT; a second signal stops at once."""
+
     async def _run(self, *, signals: bool) -> None:
         if self._state is not State.NEW:
             raise InvalidSetting("a worker runs once, and this one has run: make another one")

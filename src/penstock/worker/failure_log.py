@@ -45,7 +45,8 @@ class FailureLog:
         """Say that an attempt has failed."""
         if not _log.isEnabledFor(logging.WARNING):
             return
-        what = f"{record.id} of {handler.queue!r}"
+        noun = "task" if hasattr(record, "topic") else "message"
+        what = f"{noun} {record.id} of {handler.queue!r}"
         kind = type(problem).__qualname__
         match self.level:
             case LogErrors.KIND:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.client import calls
 from penstock.client._async.message import Message
 from penstock.client.consumer_options import LONGEST_REGISTERED, Mode, Stragglers, registration
+from penstock.client.values import claim_token
 from penstock.observe import spans
 from penstock.observe.events import Event, Name, emit
 from penstock.postgres.subscription import Reach
@@ -116,7 +117,7 @@ class QueueSource:
         Each claim that finds something has its own: a nack that is repeated after a lost answer
         must not fail the next claim on the same message.
         """
-        return f"{self._consumer}#{self._claims}"
+        return claim_token(self._consumer, self._claims)
 
     # From the wake-up to the claim
 
