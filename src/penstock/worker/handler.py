@@ -1,15 +1,60 @@
-"""Whether a function can be a handler: asked when it is registered, not at the first message."""
+"""Handlers: a function, the queue that it serves, and whether the one fits the other.
+
+That is asked when a handler is registered, not at the first message.
+"""
 
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import InvalidSetting
+from penstock.payloads import Codec, codec_for
 from penstock.worker.options import Options, RunIn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+
+
+class Kind(Enum):
+    """The four ways in which a handler runs."""
+
+    ASYNC = "async"
+    TRANSACTIONAL = "transactional"
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function and the queue it serves."""
+
+    queue: str
+    """Or the topic of its tasks."""
+    function: Callable[..., Any]
+    options: Options
+    gate: Callable[[], Awaitable[None]] | None = None
+    """Awaited before every look at the queue: nothing is claimed while it waits."""
+    keep_result: bool = False
+    """Tasks only: what it returns is stored with the task."""
+
+    @property
+    def kind(self) -> Kind:
+        if self.options.transactional:
+            return Kind.TRANSACTIONAL
+        if is_async(self.function):
+            return Kind.ASYNC
+        return Kind.PROCESS if self.options.run_in is RunIn.PROCESS else Kind.THREAD
+
+    @property
+    def codec(self) -> Codec[Any]:
+        return codec_for(self.options.payload_type)
+
+    def __post_init__(self) -> None:
+        check(self.function, self.options)
+        _ = self.codec  # a type that can't be used is told now, not at the first message
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -12,16 +12,17 @@ import penstock
 from penstock import Worker
 from penstock.client import calls
 from penstock.errors import InvalidSetting
-from penstock.worker.schedules import (
+from penstock.worker.cron import (
     LATE,
     Missed,
     Schedule,
+    TopicCron,
     due,
     looks_back_to,
     next_fire,
     schedule_named,
 )
-from penstock.worker.timetable import timetable
+from tests.fixtures import clock
 from tests.worker.play import terminate_others, until, working
 
 if TYPE_CHECKING:
@@ -137,23 +138,35 @@ async def test_a_schedule_fires_once_across_two_workers(mq: Client, db: Db):
 
 async def test_two_schedulers_that_fire_at_the_same_moment_publish_one_message(mq: Client, db: Db):
     hourly = schedule("0 * * * *", missed=Missed.LATEST)
-    schedulers = [timetable(mq.database, [hourly]) for _ in range(5)]
+    schedulers = [TopicCron(mq.database, [hourly]) for _ in range(5)]
     await asyncio.gather(*(each.once() for each in schedulers))
     assert [each.fired for each in schedulers] == [1] * 5
     assert len(published(db)) == 1
 
 
 async def test_a_worker_makes_up_for_the_latest_fire_that_nobody_made(mq: Client, db: Db):
-    await timetable(mq.database, [schedule("0 * * * *", missed=Missed.LATEST)]).once()
+    await TopicCron(mq.database, [schedule("0 * * * *", missed=Missed.LATEST)]).once()
     (text,) = published(db)
     age = datetime.now(UTC) - datetime.fromisoformat(text)
     assert timedelta(0) <= age <= timedelta(hours=1)
-    await timetable(mq.database, [schedule("0 * * * *", missed=Missed.SKIP)]).once()
+    await TopicCron(mq.database, [schedule("0 * * * *", missed=Missed.SKIP)]).once()
     assert len(published(db)) == 1
 
 
+async def test_a_schedule_follows_the_clock_that_a_test_moves(mq: Client, db: Db):
+    yearly = schedule("0 0 1 1 *")
+    cron = TopicCron(mq.database, [yearly])
+    await cron.once()
+    assert published(db) == []
+    now = await cron.now()
+    new_year = next_fire(yearly, now)
+    clock.advance(db, seconds=(new_year - now).total_seconds() + 1)
+    await cron.once()
+    assert published(db) == [new_year.isoformat()]
+
+
 async def test_a_fire_tells_its_schedule_and_carries_its_payload(mq: Client, db: Db):
-    await timetable(mq.database, [schedule("0 * * * *", missed=Missed.LATEST, key="k")]).once()
+    await TopicCron(mq.database, [schedule("0 * * * *", missed=Missed.LATEST, key="k")]).once()
     (message,) = await mq.claim("billing")
     assert message.payload == {"run": 1}
     assert message.headers["schedule"] == "nightly"
@@ -172,7 +185,7 @@ async def test_a_schedule_goes_on_when_its_sessions_are_terminated(mq: Client, d
 
 async def test_a_topic_that_does_not_exist_yet_does_not_end_the_schedule(mq: Client, db: Db):
     later = Schedule("later", "0 * * * *", "nowhere", {}, missed=Missed.LATEST)
-    scheduler = timetable(mq.database, [later, schedule("0 * * * *", missed=Missed.LATEST)])
+    scheduler = TopicCron(mq.database, [later, schedule("0 * * * *", missed=Missed.LATEST)])
     await scheduler.once()
     # The other one fires all the same.
     assert len(published(db)) == 1

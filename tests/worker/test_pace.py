@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.client.consumer_options import Mode
 from penstock.worker.options import Options
-from penstock.worker.rhythm import Load, averaged, error_pause, idle_pause, waiting_room, wanted
+from penstock.worker.pace import Load, averaged, error_pause, idle_pause, waiting_room, wanted
 
 QUICK, SLOW = 0.0001, 10.0
 

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.worker.claims import Held
-    from penstock.worker.station import Station
+    from penstock.worker.runner import Runner
+    from penstock.worker.source import Claim
 
 _log = logging.getLogger("penstock.worker")
 _LOOK_SECONDS = 0.01
 
 
-class Solitude:
-    """A worker's stations stand back, all of them, while one has a suspect."""
+class Quarantine:
+    """While one runner of a worker has a suspect, none of them claims or begins anything else."""
 
     def __init__(self) -> None:
-        self._suspect: tuple[Station, Held] | None = None
+        self._suspect: tuple[Runner, Claim] | None = None
         self._asked = asyncio.Event()
 
     @property
@@ -38,46 +38,47 @@ class Solitude:
         """Nothing is claimed or begun meanwhile."""
         return self._suspect is not None
 
-    def ask(self, station: Station, held: Held) -> None:
-        """Have it tried as soon as everything else has gone; one at a time."""
+    def ask(self, runner: Runner, claim: Claim) -> None:
+        """Have it tried as soon as everything else has ended; one at a time."""
         assert not self.taken
-        self._suspect = station, held
+        self._suspect = runner, claim
         self._asked.set()
 
-    async def run(self, stations: Sequence[Station]) -> None:
+    async def run(self, runners: Sequence[Runner]) -> None:
         """Never ends by itself."""
         while True:
             await self._asked.wait()
             self._asked.clear()
             assert self._suspect is not None
             try:
-                await _try_alone(stations, *self._suspect)
+                await _try_alone(runners, *self._suspect)
             finally:
                 self._suspect = None
-                for each in stations:
-                    each.fetcher.finished(look_again=True)
+                for each in runners:
+                    each.freed.set()
+                    each.changed.set()
 
 
-async def _try_alone(stations: Sequence[Station], station: Station, held: Held) -> None:
+async def _try_alone(runners: Sequence[Runner], runner: Runner, claim: Claim) -> None:
     _log.warning(
-        "message %s of %r has its last attempt alone: an earlier one ended without an answer",
-        held.id,
-        station.queue,
+        "message %s of %s has its last attempt alone: an earlier one ended without an answer",
+        claim.id,
+        runner.source.title,
     )
     try:
-        await _stand_back(stations, held, station.patience)
-        await station.begin_attempt(held)
+        await _stand_back(runners, claim, runner.source.claim_for)
+        await runner.begin_attempt(claim)
     except asyncio.CancelledError:
-        station.release(held)
+        runner.release(claim)
         raise
-    await station.without(held)
+    await runner.without(claim)
 
 
-async def _stand_back(stations: Sequence[Station], held: Held, patience: float) -> None:
+async def _stand_back(runners: Sequence[Runner], claim: Claim, patience: float) -> None:
     """Return when nothing but the suspect is held; handlers that take too long are left alone."""
-    for each in stations:
+    for each in runners:
         each.release_waiting()
     with suppress(TimeoutError):
         async with asyncio.timeout(patience):
-            while not all(each.empty(but=held) for each in stations):  # noqa: ASYNC110 - it is rare
+            while not all(each.empty(but=claim) for each in runners):  # noqa: ASYNC110 - it is rare
                 await asyncio.sleep(_LOOK_SECONDS)

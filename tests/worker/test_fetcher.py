@@ -77,17 +77,17 @@ async def test_a_message_committed_after_the_worker_lay_down_is_found(
     with psycopg.connect(database.dsn) as publisher:
         publisher.execute("select penstock.publish_message('orders', '1')")
         async with working(worker):
-            await until(lambda: worker._stations)
+            await until(lambda: worker._runners)
             # Without a doubt it would sleep after the second look.
-            await until(lambda: worker._stations[0].fetcher._idle_looks > 3)
+            await until(lambda: worker._runners[0].source.idle_looks > 3)
             publisher.commit()
             await until(lambda: states(db)["done"] == 1)
 
 
 async def lies_down(worker: Worker) -> None:
     """Return when it has looked in vain, and sleeps for longer than a test waits."""
-    await until(lambda: worker._stations)
-    await until(lambda: worker._stations[0].fetcher._idle_looks > 1)
+    await until(lambda: worker._runners)
+    await until(lambda: worker._runners[0].source.idle_looks > 1)
 
 
 async def test_a_retry_is_met_when_it_is_due(mq: Client, db: Db):
@@ -101,7 +101,7 @@ async def test_a_retry_is_met_when_it_is_due(mq: Client, db: Db):
     async def bill(message: Message[Any]) -> None:
         if message.attempt == 1:
             # The other slot is free, so it looks, and sleeps for an hour.
-            await until(lambda: worker._stations[0].fetcher._idle_looks > 1)
+            await until(lambda: worker._runners[0].source.idle_looks > 1)
             raise Retry(timedelta(seconds=1))
 
     await mq.publish("orders", {})
@@ -120,10 +120,10 @@ async def test_the_next_message_of_a_key_follows_as_soon_as_the_one_before_is_do
     async def bill(message: Message[Any]) -> None:
         got.append(message.payload)
         # The other slots are free, so it looks in vain, and sleeps for longer than a test waits.
-        fetcher = worker._stations[0].fetcher
-        await until(lambda: fetcher._idle_looks > 0)
-        fetcher._idle_looks = LONG_IDLE
-        await until(lambda: fetcher._idle_looks > LONG_IDLE)
+        source = worker._runners[0].source
+        await until(lambda: source.idle_looks > 0)
+        source.idle_looks = LONG_IDLE
+        await until(lambda: source.idle_looks > LONG_IDLE)
 
     await mq.publish_many("orders", list(range(3)), keys="one key")
     async with working(worker):

@@ -12,7 +12,8 @@ import pytest
 from penstock import Worker
 from penstock.client import calls
 from penstock.models import ClaimedMessage, MessageId
-from penstock.worker.claims import Held, Keeper, Stage, review
+from penstock.worker.heartbeat import review
+from penstock.worker.source import Claim, Stage
 from tests.fixtures import clock
 from tests.worker.play import Heard, hearing, states, until, working
 
@@ -172,39 +173,39 @@ async def test_a_lost_claim_rolls_back_what_a_transactional_handler_wrote(
 
 
 async def test_a_review_moves_the_ends_of_what_is_kept_and_tells_what_is_not(mq: Client, db: Db):
-    await mq.publish_many("orders", ["ours", "taken"])
-    kept, taken = await mq.database.claim(
-        calls.consume_batch("billing", "me", timedelta(seconds=30), 2)
-    )
-    assert await mq.run(calls.ack("billing", taken.id, "me"))
+    await mq.publish_many("orders", ["ours", "taken", "settling", "finished"])
+    worker = Worker(mq)
+
+    @worker.handler("billing")
+    async def bill(message: Message[Any]) -> None: ...
+
+    [runner] = worker.runners()
+    found = await runner.source.claim(4, list(runner.slots.values()))
+    ours, taken, settling, finished = found.claims
+    runner.claims.update({each.id: each for each in found.claims})
+    for each in (taken, settling, finished):
+        assert await mq.run(calls.ack("billing", each.id, each.token))
     now = time.monotonic()
-    ours, theirs, settling = (Held(each, now + 10) for each in (kept, taken, taken))
+    for each in found.claims:
+        each.ends_at = now + 10
     settling.stage = Stage.SETTLING
-    lost: list[Held] = []
-    keeper = Keeper(
-        mq.database,
-        queue="billing",
-        token="me",
-        claim_for=timedelta(seconds=30),
-        held=lambda: [ours, theirs, settling],
-        lose=lost.append,
-        extended=lambda count: None,
-    )
-    await keeper.once()
-    # What is being settled may just have been, so its own answer tells.
-    assert lost == [theirs]
+    finished.finished = True
+    await runner.heartbeat.once()
+    # What is being settled may just have been, so its own answer tells; the handler that has
+    # finished its message itself goes on.
+    assert taken.lost
+    assert list(runner.claims.values()) == [ours, settling, finished]
     assert ours.ends_at == now + 25
-    assert theirs.ends_at == now + 10
+    assert taken.ends_at == now + 10
 
 
 # Pure
 
 
-def held(ends_at: float) -> Held:
+def held(ends_at: float) -> Claim:
     moment = datetime(2030, 1, 1, tzinfo=UTC)
-    return Held(
-        ClaimedMessage(MessageId(1), None, None, None, 0, 1, moment, moment, None, None), ends_at
-    )
+    record = ClaimedMessage(MessageId(1), None, None, None, 0, 1, moment, moment, None, None)
+    return Claim(record, "me", ends_at, None)  # type: ignore[arg-type]
 
 
 def test_a_review_extends_what_has_less_than_half_its_time_left():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks.task import TaskId
-from penstock.worker.clockwork import Clockwork
+from penstock.worker.cron import Cron
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.tasks.store import TaskStore
     from penstock.tasks.task import NewTask
-    from penstock.worker.schedules import Schedule
+    from penstock.worker.cron import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,18 @@ class TaskSchedule:
         return replace(self.task, id=TaskId(f"cron-{digest[:40]}"), meta=meta)
 
 
-def task_clockwork(store: TaskStore, schedules: Iterable[TaskSchedule]) -> Clockwork:
-    """What fires a task worker's schedules."""
-    by_name = {each.line.name: each for each in schedules}
+class TaskCron(Cron):
+    """Each fire is a task, under an id that every worker gives it."""
 
-    async def enqueue(line: Schedule, fire_at: datetime) -> None:
-        task = by_name[line.name].fire(fire_at)
-        await store.insert_many([task], skip_duplicates=True)
-        emit(Event(Name.SCHEDULE_FIRED, topic=task.topic, schedule=line.name, task_id=task.id))
+    def __init__(self, store: TaskStore, schedules: Iterable[TaskSchedule]) -> None:
+        self._store = store
+        self._by_name = {each.line.name: each for each in schedules}
+        super().__init__(each.line for each in self._by_name.values())
 
-    return Clockwork((each.line for each in by_name.values()), now=store.now, fire=enqueue)
+    async def now(self) -> datetime:
+        return await self._store.now()
+
+    async def fire(self, schedule: Schedule, fire_at: datetime) -> None:
+        task = self._by_name[schedule.name].fire(fire_at)
+        await self._store.insert_many([task], skip_duplicates=True)
+        emit(Event(Name.SCHEDULE_FIRED, topic=task.topic, schedule=schedule.name, task_id=task.id))
