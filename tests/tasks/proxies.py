@@ -27,7 +27,9 @@ def proxied(place: Place) -> Iterator[Proxy]:
     server = place.backend.server  # type: ignore[attr-defined]
     with Proxy(_Target(server, place.name)) as proxy:
         if place.backend.name == "mariadb":
-            place.dsn = f"mysql://root@127.0.0.1:{proxy.port}/{place.name}"
+            place.dsn = server.dsn(place.name, tcp=True).replace(
+                f":{server.port}/", f":{proxy.port}/"
+            )
         else:
             place.dsn = proxy.dsn
         try:

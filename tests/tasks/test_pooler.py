@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from penstock.tasks import NewTask, open_store
+from penstock.tasks import NewTask, StoreOptions, open_store
 from penstock.tasks.stores.postgres_store import PostgresTaskStore
 from tests.fixtures.patience import eventually_async
 
@@ -40,6 +40,14 @@ async def test_a_store_notices_the_pooler_and_does_not_listen(dsns: tuple[str, s
     async with PostgresTaskStore(direct) as near, PostgresTaskStore(pooled) as far:
         assert (near.wakes, far.wakes) == (True, False)
         assert not await far.wait(timedelta(0))
+
+
+async def test_a_store_believes_what_it_was_told_of_the_pooler(dsns: tuple[str, str]) -> None:
+    direct, pooled = dsns
+    told = PostgresTaskStore(direct, StoreOptions(pooler=True))
+    denied = PostgresTaskStore(pooled, StoreOptions(pooler=False))
+    async with told, denied:
+        assert (told.wakes, denied.wakes) == (False, True)
 
 
 async def test_an_enqueue_through_the_pooler_wakes_a_store_that_listens(

@@ -70,8 +70,8 @@ class StoreOptions:
     pool_size: int | None = None
     """Connections that the store holds at most."""
     pooler: bool | None = None
-    """The DSN leads to pgbouncer in transaction mode.  A store notices that by itself, unless the
-    pooler hides it."""
+    """The DSN leads to pgbouncer in transaction mode.  None: as `PENSTOCK_POOLER` says, and a
+    store that finds its sessions shared takes it as said."""
     connect_timeout: timedelta | None = None
     """How long to try for a connection."""
     call_timeout: timedelta | None = None

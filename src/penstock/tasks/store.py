@@ -27,7 +27,7 @@ class TaskStore(Protocol):
     """Keeps tasks.  All times are the store's own clock: a database's, never a client's.
 
     Every call is repeated inside the store when the database was away for a moment, broke the
-    connection or chose the call as a deadlock's victim.
+    connection, did not answer in time or chose the call as a deadlock's victim.
     """
 
     wakes: bool

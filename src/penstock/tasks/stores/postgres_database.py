@@ -85,8 +85,10 @@ def _call(sql: str, parameters: Parameters) -> Call[list[Row]]:
 class PostgresDatabase:
     """The pools of one store, whose work is repeated where that may help."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, find_pooler: bool = True) -> None:
+        """`find_pooler`: whether sessions that turn out to be shared make it `pooled`."""
         self._database = Database(settings, engine=False)
+        self._find_pooler = find_pooler
 
     @property
     def pooled(self) -> bool:
@@ -98,12 +100,14 @@ class PostgresDatabase:
         if self._database.is_open:
             return
         await self._database.open()
+        if self.pooled or not self._find_pooler:
+            return
         try:
-            pooled = self.pooled or await self._run(_shares_sessions, atomic=False)
+            shared = await self._run(_shares_sessions, atomic=False)
         except BaseException:
             await self.close()
             raise
-        if pooled and not self.pooled:
+        if shared:
             await self._database.close()
             settings = replace(self._database.settings, pooler=True)
             self._database = Database(settings, engine=False)

@@ -39,7 +39,9 @@ class PostgresTaskStore(SqlTaskStore):
 
     def __init__(self, dsn: str, options: StoreOptions | None = None) -> None:
         super().__init__(options)
-        self._database = PostgresDatabase(self.options.settings(dsn))
+        self._database = PostgresDatabase(
+            self.options.settings(dsn), find_pooler=self.options.pooler is None
+        )
         self._dialect: PostgresDialect = PostgresDialect(self.options.tables)
         self._wakeups: Wakeups | None = None
         self._notifies = False
