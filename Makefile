@@ -12,16 +12,30 @@ PYTEST ?=
 PART   ?=
 SEED   ?=
 PROVE  ?=
+# The programs of a PostgreSQL to test on besides the embedded one, such as /usr/lib/postgresql/14/bin, and the names of
+# the servers to keep to (pg14, mariadb).  A MySQL or MariaDB that runs already: PENSTOCK_TEST_MYSQL=mysql://root@host/
+PG_BIN ?=
+SERVER ?=
+# Penstock and the lowest versions of what it stands on, and the tests that are run with them.
+LOWEST       := .venv-lowest
+LOWEST_BIN   := $(LOWEST)/bin
+LOWEST_READY := $(LOWEST)/.ready
+LOWEST_EXTRAS := cloudevents,dashboard,django,embedded,fastapi,metrics,mysql,parquet,pydantic,sqlalchemy,sqs,tracing,watch
+LOWEST_TOOLS := asyncpg boto3 fastapi hatchling httpx hypothesis mypy opentelemetry-sdk pymysql pytest pytest-asyncio pytest-timeout \
+                pytest-xdist pyyaml ruff 'sqlalchemy[asyncio]'
+LOWEST_TESTS ?= tests/unit tests/client tests/worker tests/tasks tests/integrations tests/observe tests/testing \
+                tests/acceptance/test_cli.py tests/acceptance/test_transfer.py
 
 # Programs that write files into the repository; each can tell whether its files are current.
 GENERATORS := tools/grants.py tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/observe_reference.py tools/python_reference.py tools/sqs_model.py tools/sqs_compatibility.py tools/proof_page.py
 CHECKED    := $(wildcard src bench prove tests tools examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint words types imports generated docs pytest prove long-tests bench format clean
+.PHONY: help venv demo test lint words types imports generated docs pytest coverage test-lowest prove long-tests bench dist \
+        format clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(READY)  ## the virtual environment, made once
 
@@ -67,7 +81,8 @@ generated: $(READY)
 pytest: $(READY)
 	@sh tools/debian_packages.sh
 	@# Compiled tests are kept: without them every worker compiles all tests again.
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q -n $(JOBS) --dist loadgroup $(PYTEST)
+	@PATH="$(if $(PG_BIN),$(PG_BIN):)$$PATH" env -u PYTHONDONTWRITEBYTECODE \
+	  $(BIN)/pytest -q -n $(JOBS) --dist loadgroup $(addprefix --server ,$(SERVER)) $(PYTEST)
 
 docs: $(READY)  ## the documentation as a site, in build/site
 	@echo "mkdocs"; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
@@ -90,9 +105,29 @@ long-tests: $(READY)  ## tests that take too long for every change, and every pl
 bench: $(BENCH)  ## Penstock and its peers in one run: a table, a plot, JSON
 	@$(BIN)/python -m bench
 
+$(LOWEST_READY): pyproject.toml tools/lowest_versions.py
+	@echo "making $(LOWEST) with the lowest versions that pyproject.toml allows"
+	@rm -rf $(LOWEST)
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST_BIN)/python tools/lowest_versions.py > $(LOWEST)/lowest.txt
+	@$(LOWEST_BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[$(LOWEST_EXTRAS)]' $(LOWEST_TOOLS) \
+	  --constraint $(LOWEST)/lowest.txt
+	@touch $@
+
+test-lowest: $(LOWEST_READY)  ## the tests of all but Spark, SQS clients and browsers, with the lowest versions of dependencies
+	@# What old versions deprecate in each other is not ours to mend.
+	@$(LOWEST_BIN)/pytest -q -n $(JOBS) --dist loadgroup -W ignore::DeprecationWarning $(LOWEST_TESTS) $(PYTEST)
+
+dist: $(READY)  ## the source distribution and the wheel, in dist; the wheel is installed and asked for its version
+	@rm -rf dist build/wheel
+	@$(BIN)/python -m hatchling build -d dist
+	@$(PYTHON) -m venv build/wheel
+	@build/wheel/bin/python -m pip install -qq --disable-pip-version-check dist/*.whl
+	@build/wheel/bin/penstock --version
+
 format: $(READY)  ## ruff: mend what can be mended
 	@$(BIN)/ruff check --quiet --fix $(CHECKED); $(BIN)/ruff format --quiet $(CHECKED)
 
 clean:  ## forget the virtual environment and every cache
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(LOWEST) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

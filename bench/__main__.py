@@ -18,7 +18,8 @@ from bench.sizes import chosen
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RESULTS = Path(__file__).parent / "results"
+#: Every sample of a run; git ignores it.  `bench.summary` makes what is kept.
+RESULTS = Path("build/bench")
 #: Wide enough for a row of the table where the output is not a terminal.
 WIDTH = 160
 ENGINE_SQL = "another version's sql/install.sql: each Penstock takes part twice, in one run"
@@ -48,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--repeats", type=_positive, help="rounds in which the contestants take turns")
     add("--pg", default=usual(), help="embedded, system, or a folder with initdb (%(default)s)")
     add("--engine-sql", type=_file, metavar="FILE", help=ENGINE_SQL)
-    add("--out", type=Path, default=RESULTS, help="where JSON and PNG go (bench/results)")
+    add("--out", type=Path, default=RESULTS, help="where JSON and PNG go (%(default)s)")
     return parser
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from prove import show
-from prove.harness import play
+from prove.harness import HISTORIES, play
 from prove.parts import PARTS
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--part", action="append", choices=PARTS, help="only this one; may be repeated")
     add("--seed", type=int, help="replay the run of this seed (default: a new one)")
     add("--quick", action="store_true", help="small counts: does everything work?")
+    add(
+        "--histories",
+        action="store_true",
+        help=f"keep every history in {HISTORIES}, not only those of parts that fail",
+    )
     add("--out", type=Path, help="where results go (prove/results; quick: build/prove)")
     return parser
 
@@ -62,7 +67,16 @@ def main(words: Sequence[str] | None = None) -> int:
     for name in given.part or PARTS:
         console.print(f"{name}: seed {seed}", highlight=False)
         say = lambda text: console.print(text, highlight=False, markup=False)  # noqa: E731
-        reports.append(play(PARTS[name], seed, quick=given.quick, out=out, say=say))
+        reports.append(
+            play(
+                PARTS[name],
+                seed,
+                quick=given.quick,
+                out=out,
+                say=say,
+                keep_history=given.histories,
+            )
+        )
     console.print(show.results(reports))
     return int(any(report.status not in ("kept", "skipped") for report in reports))
 

@@ -19,10 +19,24 @@ if TYPE_CHECKING:
 
 
 UNFINISHED = "did not come to an end"
+#: Condensed histories; git ignores the folder.
+HISTORIES = Path("build/prove/histories")
 
 
-def play(part: Part, seed: int, *, quick: bool, out: Path, say: Callable[[str], None]) -> Report:
-    """Play a part and its twin, and write down what was found."""
+def play(
+    part: Part,
+    seed: int,
+    *,
+    quick: bool,
+    out: Path,
+    say: Callable[[str], None],
+    keep_history: bool = False,
+    histories: Path = HISTORIES,
+) -> Report:
+    """Play a part and its twin, and write down what was found.
+
+    A part that is not kept leaves its history in `histories`; `keep_history` is for the others.
+    """
     before = environment.seen()
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix=f"penstock-prove-{part.name}-"))
@@ -34,8 +48,13 @@ def play(part: Part, seed: int, *, quick: bool, out: Path, say: Callable[[str], 
         say(f"{part.name}: the twin ({part.sabotage})")
         twin = _take(part, folder / "twin", seed, quick=quick, sabotaged=True, say=say)
     report = Report(part, seed, quick, time.monotonic() - started, honest, twin, before)
-    record.write(out, report, sorted((folder / "honest").glob("history*.log")))
-    if report.status in ("kept", "skipped"):
+    record.write(out, report)
+    failed = report.status not in ("kept", "skipped")
+    if failed or keep_history:
+        logs = sorted((folder / "honest").glob("history*.log"))
+        if packed := record.pack(histories, report, logs):
+            say(f"{part.name}: its history is in {packed}")
+    if not failed:
         shutil.rmtree(folder, ignore_errors=True)
     else:
         say(f"{part.name}: {report.status}; logs are in {folder}")

@@ -1,4 +1,4 @@
-"""Results as files: the figures of a part as JSON, its history condensed and packed."""
+"""Results as files: the figures of a part as JSON; its history condensed and packed, on request."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ if TYPE_CHECKING:
 DIGITS = 3
 
 
-def write(out: Path, report: Report, histories: Iterable[Path]) -> None:
+def write(out: Path, report: Report) -> None:
+    """The figures, from which `tools/proof_page.py` makes the page."""
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document(report), indent=1, ensure_ascii=False) + "\n"
     (out / f"{report.part.name}.json").write_text(text, encoding="utf-8")
-    packed = out / f"{report.part.name}.history.jsonl.gz"
-    packed.unlink(missing_ok=True)
+
+
+def pack(folder: Path, report: Report, histories: Iterable[Path]) -> Path | None:
+    """Write the condensed history of a part, and say where; None: the part has none."""
     lines = condense.lines(histories)
-    if lines:
-        # Without a time or a name in it, so that the same history gives the same file.
-        packed.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    if not lines:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = folder / f"{report.part.name}.history.jsonl.gz"
+    # Without a time or a name in it, so that the same history gives the same file.
+    packed.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    return packed
 
 
 def document(report: Report) -> dict[str, object]:

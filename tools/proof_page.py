@@ -44,8 +44,9 @@ line that breaks the promise. A part counts as kept only if the checker catches 
 
 `make prove` plays all parts, `make prove PART=server-kill` one, `SEED=…` replays a seed: faults
 then come at the same moments, though processes never interleave twice in the same way.
-The histories are beside the figures in `prove/results`, condensed to counts a second, every fault,
-and the stories of messages with more than the usual life.
+`PROVE=--histories` keeps the histories in `build/prove/histories`, condensed to counts a second,
+every fault, and the stories of messages with more than the usual life; a part that fails always
+keeps its own.
 """
 
 

@@ -10,9 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from penstock.spark.columns import ENTITIES
-from penstock.spark.option_names import OPTIONS
-from penstock.spark.payloads import WRITABLE
+from penstock.spark.source.columns import ENTITIES
+from penstock.spark.source.option_names import OPTIONS
+from penstock.spark.source.payload_columns import WRITABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "spark.md"

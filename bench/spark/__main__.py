@@ -21,7 +21,7 @@ from bench.spark.place import Missing, place
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path("build/bench")
 COURSES = ("read", "write", "stream", "latency", "queue")
 
 
@@ -92,6 +92,7 @@ def _save(path: Path, contests: list[Contest], memory: Memory) -> None:
         }
         for each in contests
     ]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"contests": samples, "memory": memory.peaks}, indent=1))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path("build/bench")
 Entry = tuple[str, "Callable[[], AbstractContextManager[Started]]"]
 
 
@@ -98,7 +98,7 @@ def main() -> int:
         except (Absent, Failed, OSError) as problem:
             console.print(f"{name}: not measured, {problem}")
     console.print(_table(samples))
-    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps([asdict(each) for each in samples], indent=1))
     console.print(f"wrote {arguments.out}")
     return 0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SMALL = 1000
 TENANTS = (1, 1000)
-RESULTS = Path(__file__).parents[1] / "results" / "tasks.json"
+RESULTS = Path("build/bench/tasks.json")
 _SETTINGS = ("--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=2G")
 
 
@@ -95,7 +95,7 @@ def main() -> int:
                 figures += asyncio.run(run(place, backlogs, tenants, arguments.rounds))
                 console.print(f"{place.name}: measured with {tenants:,} tenants")
     console.print(table(figures))
-    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps([asdict(each) for each in figures], indent=1))
     console.print(f"wrote {arguments.out}")
     return 0

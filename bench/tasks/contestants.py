@@ -83,7 +83,7 @@ class Naive:
         self._lease = lease
 
     async def enqueue(self, count: int) -> None:
-        async def work(session: Any, _: Any) -> None:
+        async def work(session: Any) -> None:
             for _ in range(count):
                 row = {"id": new_task_id(), "payload": PAYLOAD, "now": _now()}
                 await session.run(_INSERT, row)
@@ -91,7 +91,7 @@ class Naive:
         await self._database.atomically(work)
 
     async def reserve(self, limit: int) -> Sequence[object]:
-        async def work(session: Any, _: Any) -> list[object]:
+        async def work(session: Any) -> list[object]:
             found = await session.rows(_RESERVE, {"now": _now(), "limit": limit})
             now = _now()
             parameters = {"ids": [row[0] for row in found], "until": now + LEASE, "now": now}
@@ -109,7 +109,7 @@ class Naive:
 
 
 def _acking(task_id: str) -> Any:
-    async def work(session: Any, _: Any) -> int:
+    async def work(session: Any) -> int:
         found: int = await session.run(_ACK, {"id": task_id, "now": _now()})
         return found
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import psycopg
 
 from bench.tasks.contestants import Contestant, Naive, Penstock
 from penstock.tasks import StoreOptions, open_store
-from penstock.tasks.mysql.session import MySQLDatabase, MySQLSession
-from penstock.tasks.postgres.session import PostgresDatabase
+from penstock.tasks.stores.mysql_database import MySQLDatabase
+from penstock.tasks.stores.postgres_database import PostgresDatabase
 from tests.tasks import seed
 
 if TYPE_CHECKING:
+    from penstock.tasks.stores.sql_statements import Session
     from penstock.testing.server import Server
     from tests.tasks.mariadb import MariaDB
 
@@ -80,7 +81,7 @@ class PostgresPlace:
 
     async def naive(self, database: str) -> Naive:
         await self._run(database, *seed.POSTGRES, *seed.INDEXES)
-        found = PostgresDatabase(self.dsn(database), StoreOptions(pool_size=2))
+        found = PostgresDatabase(StoreOptions(pool_size=2).settings(self.dsn(database)))
         await found.open()
         return Naive(found, f"{_LEASED} where id = any(%(ids)s)")
 
@@ -99,15 +100,15 @@ class MySQLPlace:
         self._server.administer(f"drop database {database}")
 
     async def _run(self, database: str, *statements: str) -> None:
-        opened = MySQLDatabase(self.dsn(database), StoreOptions(pool_size=1))
+        opened = MySQLDatabase(self.dsn(database), StoreOptions(pool_size=1).settings())
         await opened.open()
 
-        async def work(session: MySQLSession, _: Any) -> None:
+        async def work(session: Session) -> None:
             for statement in statements:
                 await session.run(statement)
 
         try:
-            await opened.directly(work)  # type: ignore[arg-type]
+            await opened.directly(work, lasting=True)
         finally:
             await opened.close()
 
@@ -127,7 +128,7 @@ class MySQLPlace:
 
     async def naive(self, database: str) -> Naive:
         await self._run(database, *seed.MYSQL, *seed.INDEXES)
-        found = MySQLDatabase(self.dsn(database), StoreOptions(pool_size=2))
+        found = MySQLDatabase(self.dsn(database), StoreOptions(pool_size=2).settings())
         await found.open()
         # The seed's first TIMESTAMP would move by itself.
         lease = _LEASED.replace(" set ", " set available_at = available_at, ", 1)

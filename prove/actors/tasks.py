@@ -9,8 +9,7 @@ import signal
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from penstock.tasks import LeaseLost, NewTask, TaskError
-from penstock.tasks.connecting import open_store
+from penstock.tasks import LeaseLost, NewTask, TaskError, open_store
 from penstock.tasks.options import StoreOptions
 from prove.actors.names import QUEUE
 from prove.ledger import Ledger, Step

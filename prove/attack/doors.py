@@ -16,8 +16,8 @@ import penstock.sync
 import penstock.tasks.sync
 from penstock.cli.app import app
 from penstock.errors import PenstockError
-from penstock.spark.errors import InvalidOption
-from penstock.spark.options import read_options, write_options
+from penstock.spark.source.option_names import InvalidOption
+from penstock.spark.source.source_options import read_options, write_options
 from penstock.tasks.errors import TaskError
 from penstock.tasks.options import Tables
 from prove.attack.wire import form_of, form_request, json_request

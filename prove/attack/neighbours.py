@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from penstock.tasks import NewTask
-from penstock.tasks.connecting import open_store
+from penstock.tasks import NewTask, open_store
 from tests.sql.caller import Caller
 from tests.sql.test_roles_and_grants import CONSUMING
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from typing import TYPE_CHECKING
 
 import typer
 
-from penstock.cli import publish, values
-from penstock.cli.secrets import without_secrets
-from penstock.cli.transfer import reading
-from penstock.cli.transfer.formats import Format
+from penstock.cli import arguments, message_publish
+from penstock.cli.file_formats import LONGEST_LINE, Format, Lines
+from penstock.cli.message_import import ImportFile
+from penstock.cli.session import without_secrets
 from penstock.client import outgoing
 from penstock.errors import InvalidSetting, PayloadInvalid
 from penstock.settings import Settings
-from penstock.spark.errors import InvalidOption
-from penstock.spark.options import read_options, shape_options, write_options
-from penstock.tasks.connecting import open_store
+from penstock.spark.source.option_names import InvalidOption
+from penstock.spark.source.source_options import read_options, shape_options, write_options
+from penstock.tasks import open_store
 from penstock.tasks.errors import InvalidTask
-from penstock.tasks.mysql.address import Address
 from penstock.tasks.options import Tables
+from penstock.tasks.stores.mysql_database import Address
 from prove.attack.targets import Target, in_memory, text_of
 
 if TYPE_CHECKING:
@@ -56,18 +57,18 @@ def _words(data: bytes) -> object:
     text = text_of(data[1:])
     match data[0] % 3 if data else 0:
         case 0:
-            return values.duration(text)
+            return arguments.duration(text)
         case 1:
-            return values.headers(text.split("\n"))
+            return arguments.headers(text.split("\n"))
         case _:
-            return values.payload(text)
+            return arguments.payload(text)
 
 
 def _imported(format_: Format, *, raw: bool) -> Callable[[bytes], object]:
     def parse(data: bytes) -> object:
         _FILE.write_bytes(data)
         try:
-            return outgoing.lines(reading.messages(_FILE, format_, raw=raw, name="file"))
+            return outgoing.lines(ImportFile("file", _FILE, format_, raw, LONGEST_LINE).messages())
         finally:
             _FILE.unlink()
 
@@ -75,8 +76,9 @@ def _imported(format_: Format, *, raw: bool) -> Callable[[bytes], object]:
 
 
 def _published(data: bytes) -> object:
-    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
-    return outgoing.lines(payload for payload, _ in publish._payloads(lines, "file"))  # noqa: SLF001
+    lines = Lines(io.StringIO(data.decode("utf-8", "replace")), "file", LONGEST_LINE, "--file")
+    payloads = message_publish._payloads(lines, "file")  # noqa: SLF001
+    return outgoing.lines(payload for payload, _ in payloads)
 
 
 _KINDS = (

@@ -107,7 +107,8 @@ class Life:
         await mq.publish("good", **cloudevents.write(event))
 
     async def _work(self, mq: Any) -> None:
-        worker = penstock.Worker(mq)
+        # Errors of handlers quote payloads here; this keeps their texts out of the log.
+        worker = penstock.Worker(mq, log_errors="kind")
         soon = timedelta(milliseconds=50)
 
         @worker.handler("good", polling_interval=soon)
@@ -167,7 +168,8 @@ class Life:
                 await self._expect(queue.enqueue(topic, dedupe_key=key))
             await self._expect(queue.enqueue("mail", meta={"m": f"{PLANTED['meta']}\0"}))
             await self._expect(queue.enqueue("mail", {"t": PLANTED["task"], "n": float("inf")}))
-            worker = TaskWorker(queue, polling_interval=timedelta(milliseconds=50))
+            soon = timedelta(milliseconds=50)
+            worker = TaskWorker(queue, polling_interval=soon, log_errors="kind")
 
             @worker.handler("mail", keep_result=True)
             async def mail(_task: Any) -> str:

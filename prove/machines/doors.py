@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from penstock import sync
-from penstock.tasks.mysql import dialect as mysql
-from penstock.tasks.postgres import dialect as postgres
+from penstock.tasks.stores import mysql_dialect as mysql
+from penstock.tasks.stores import postgres_dialect as postgres
 from prove.machines import twins
 from prove.sabotage import LATE_DELETES, NO_TOKEN_CHECK, rewrite
 from prove.servers import mortal

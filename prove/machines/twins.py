@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from penstock.sync import Message
-from penstock.tasks import sql
+from penstock.tasks.stores import sql_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: An earlier attempt of the same owner passes for the present one.
 ANY_ATTEMPT = ("and attempts = %(attempt)s", "")
 
-#: Nobody takes back a lease that has ended.
+#: A lease that has ended is not taken back.
 LEASES_NEVER_END = (
     "where status = 'leased' and lease_until <= utc_timestamp(6)",
     "where status = 'forgotten' and lease_until <= utc_timestamp(6)",
@@ -42,8 +42,8 @@ def delay_is_forgotten() -> Iterator[None]:
 def statements_rewritten(dialect: ModuleType, old: str, new: str) -> Iterator[None]:
     """Another text in every statement of a task store that has it."""
 
-    def load(package: str, file: str = "statements.sql") -> dict[str, sql.Statement]:
-        found = sql.load(package, file)
+    def load(file: str) -> dict[str, sql_statements.Statement]:
+        found = sql_statements.load(file)
         if not any(old in each.sql for each in found.values()):
             raise LookupError(f"no statement has {old!r}: the sabotage has lost its place")
         return {name: replace(each, sql=each.sql.replace(old, new)) for name, each in found.items()}

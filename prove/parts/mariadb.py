@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pymysql
 
-from penstock.tasks.connecting import open_store
+from penstock.tasks import open_store
 from penstock.tasks.options import StoreOptions
 from prove import checker
 from prove.actors.names import QUEUE

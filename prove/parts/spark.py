@@ -38,7 +38,7 @@ LAST_RUN_SECONDS = 400
 
 def play(take: Take) -> Outcome:
     if find_spec("pyspark") is None or find_spec("deltalake") is None:
-        return Outcome(skipped="Spark is not installed: pip install 'penstock[spark]'")
+        return Outcome(skipped="Spark is not installed: pip install 'penstock-mq[spark]'")
     kills = take.size(full=20, quick=1, twin=3)
     with mortal() as server, staged(server.dsn(), take.folder) as stage:
         archive = Archive(server.database.tcp_dsn, take.folder)

@@ -50,8 +50,9 @@ end
 $$;
 comment on function penstock.ack_messages(text, bigint[], text) is 'Finish messages; returns the ids whose claim the token still held.';
 
--- Say that a message is done.  False: the token no longer holds it, nothing was changed.  A claim of this message alone,
--- the usual case, is dealt with here, in statements as small as they can be; anything else is left to ack_messages.
+-- Say that a message is done.  False: the token no longer holds it, nothing was changed.  A claim of this message
+-- alone, the usual case, is dealt with here, in statements as small as they can be; anything else is left to
+-- ack_messages.
 -- Roles: consumer, admin
 create or replace function penstock.ack_message(queue_name text, message_id bigint, token text) returns boolean
 language plpgsql security definer

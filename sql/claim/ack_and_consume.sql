@@ -2,8 +2,8 @@
 -- In a fifo queue the key of a finished message is free once this commits, so the claim takes a message of another key.
 -- Locks and errors: those of the two calls.
 
--- Finish one message and claim the next one.  Always one row: acked is false when the token no longer holds done_id, and
--- then nothing is changed for it; message_id is null when there is nothing to claim.  done_id null: claim only.
+-- Finish one message and claim the next one.  Always one row: acked is false when the token no longer holds done_id,
+-- and then nothing is changed for it; message_id is null when there is nothing to claim.  done_id null: claim only.
 -- Roles: consumer, admin
 create or replace function penstock.ack_and_consume(queue_name text, consumer_token text, done_id bigint, vt_seconds int default 30)
 returns table (

@@ -1,6 +1,6 @@
--- Finish whole claims: those of which every message is named together with the token, in one statement however many claims
--- there are.  Null tokens are passed over.  Returns the ids that are done; claims of which only a part was named are not
--- changed.  Locks: the claims.
+-- Finish whole claims: those of which every message is named together with the token, in one statement however many
+-- claims there are.  Null tokens are passed over.  Returns the ids that are done; claims of which only a part was named
+-- are not changed.  Locks: the claims.
 create or replace function penstock_data.ack_claims(p_queue_name text, p_ids bigint[], p_tokens text[]) returns bigint[]
 language plpgsql
 set plan_cache_mode = force_generic_plan

@@ -1,13 +1,13 @@
 -- Claims ahead of the position: what a claim takes while another transaction has the claim lock for long.
--- The position of a claim can't be seen before it commits.  So each claim locks what it takes from the log in message_locks: its
--- messages one by one, or a mark at the last of many.  A claim ahead takes messages that the position has not passed, that lie
--- behind all marks and that no other transaction has locked.  It notes them in claimed_ahead.  The claim that moves the position
--- passes over what is noted, and stops before what is locked.
--- What else a claim ahead takes has rows of its own to lock: due messages of the schedule, and claims past their deadline.
+-- The position of a claim can't be seen before it commits.  So each claim locks what it takes from the log in
+-- message_locks: its messages one by one, or a mark at the last of many.  A claim ahead takes messages that the
+-- position has not passed, that lie behind all marks and that no other transaction has locked.  It notes them in
+-- claimed_ahead.  The claim that moves the position passes over what is noted, and stops before what is locked.  What
+-- else a claim ahead takes has rows of its own to lock: due messages of the schedule, and claims past their deadline.
 --
 -- A mark is enough while no claim goes ahead.  The claim that moves the position sets the mark, then looks for the
--- presence of claims ahead.  A claim ahead locks the presence, then looks for marks.  So one of the two sees the other, and locks
--- single messages.
+-- presence of claims ahead.  A claim ahead locks the presence, then looks for marks.  So one of the two sees the other,
+-- and locks single messages.
 
 -- The row of message_locks that stands for a message of a queue.  Messages next to each other have rows of their own.
 create or replace function penstock_data.message_slot(p_queue_id bigint, p_message_id bigint) returns int
@@ -22,9 +22,8 @@ language sql immutable as $$
 $$;
 
 -- The rows that stand for the marks of messages taken: one at every 256th, and one at the last.
--- p_xids: the window has gaps, in which others may find messages that were not there before; then also one at the last of each
--- transaction, which leaves no gap within it.
--- In PL/pgSQL, because its plan is kept.
+-- p_xids: the window has gaps, in which others may find messages that were not there before; then also one at the last
+-- of each transaction, which leaves no gap within it.  In PL/pgSQL, because its plan is kept.
 create or replace function penstock_data.mark_slots(p_queue_id bigint, p_ids bigint[], p_xids xid8[]) returns int[]
 language plpgsql immutable as $$
 begin
@@ -46,8 +45,8 @@ language sql immutable as $$
     select (-1025 - (p_queue_id & 1023))::int
 $$;
 
--- Which of these rows has another transaction locked?  The locks that tell are let go at once: they would keep others from
--- closing a gate or setting a mark.
+-- Which of these rows has another transaction locked?  The locks that tell are let go at once: they would keep others
+-- from closing a gate or setting a mark.
 create or replace function penstock_data.locked_slots(p_slots int[]) returns int[]
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
@@ -103,8 +102,8 @@ begin
 end
 $$;
 
--- Lock messages that a claim takes from the log, in the order in which it is read, by marks.  p_xids as in mark_slots.  False:
--- claims ahead are or were about, so single messages have to be locked.
+-- Lock messages that a claim takes from the log, in the order in which it is read, by marks.  p_xids as in mark_slots.
+-- False: claims ahead are or were about, so single messages have to be locked.
 create or replace function penstock_data.mark_messages(p_queue_id bigint, p_ids bigint[], p_xids xid8[]) returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
@@ -144,9 +143,9 @@ begin
 end
 $$;
 
--- Of messages that the position comes to, in the order in which they are read, the first p_limit that a claim may take, locked;
--- passed: how many the position may pass, the noted ones among them.  It stops before the first that another transaction has
--- locked.  p_noted: some may be noted.  p_marks: marks may stand for them; p_xids as in mark_slots.
+-- Of messages that the position comes to, in the order in which they are read, the first p_limit that a claim may take,
+-- locked; passed: how many the position may pass, the noted ones among them.  It stops before the first that another
+-- transaction has locked.  p_noted: some may be noted.  p_marks: marks may stand for them; p_xids as in mark_slots.
 create or replace function penstock_data.pass_ahead(
     p_queue_id bigint, p_ids bigint[], p_limit int, p_noted boolean, p_marks boolean, p_xids xid8[], out taken bigint[], out passed int
 )
@@ -202,8 +201,8 @@ begin
 end
 $$;
 
--- fifo: the lanes of messages that were claimed ahead are busy, until claims have learnt from a receipt that they are finished.
--- Asked before anything enters a lane.  Under the queue's lock.
+-- fifo: the lanes of messages that were claimed ahead are busy, until claims have learnt from a receipt that they are
+-- finished.  Asked before anything enters a lane.  Under the queue's lock.
 create or replace function penstock_data.enter_noted(p_queue_id bigint, p_position penstock_data.positions, p_now timestamptz)
 returns void
 language plpgsql set plan_cache_mode = force_generic_plan as $$
@@ -239,7 +238,8 @@ begin
 end
 $$;
 
--- Has the position of a direct queue passed this message of the log?  Plain SQL, so that the planner puts it into the statement.
+-- Has the position of a direct queue passed this message of the log?  Plain SQL, so that the planner puts it into the
+-- statement.
 create or replace function penstock_data.has_passed(p_position penstock_data.positions, p_xid xid8, p_id bigint) returns boolean
 language sql stable as $$
     select pg_visible_in_snapshot(p_xid, p_position.window_to)
@@ -263,10 +263,11 @@ begin
 end
 $$;
 
--- Messages of the log that a direct queue has not read and a claim ahead may try (ids), in the order in which they are read:
--- p_look rows are looked at behind (p_xid, p_id), which moves on.  Null: from the position on, the late ones first.
--- looked: all unread ones of them.  more: there may be others.  Of the last 256 none is named then, because a mark may lie
--- behind them.  Messages whose time is over are left to the claim that moves the position.
+-- Messages of the log that a direct queue has not read and a claim ahead may try (ids), in the order in which they are
+-- read: p_look rows are looked at behind (p_xid, p_id), which moves on.  Null: from the position on, the late ones
+-- first.
+-- looked: all unread ones of them.  more: there may be others.  Of the last 256 none is named then, because a mark may
+-- lie behind them.  Messages whose time is over are left to the claim that moves the position.
 create or replace function penstock_data.ahead_of(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_look int,
     inout p_xid xid8, inout p_id bigint, out looked bigint[], out ids bigint[], out more boolean
@@ -331,8 +332,8 @@ begin
 end
 $$;
 
--- Lock messages of the log for a claim ahead, p_limit at most: those of p_ids that lie behind all marks and that no other
--- transaction has locked.  p_looked: all messages between the first and the last of them, in order, and 256 more.
+-- Lock messages of the log for a claim ahead, p_limit at most: those of p_ids that lie behind all marks and that no
+-- other transaction has locked.  p_looked: all messages between the first and the last of them, in order, and 256 more.
 create or replace function penstock_data.lock_ahead(p_queue_id bigint, p_looked bigint[], p_ids bigint[], p_limit int) returns bigint[]
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -361,9 +362,9 @@ begin
 end
 $$;
 
--- The same for a queue that is not direct, from the position on.  The log is read as the position will read it, so that nothing
--- is left out between the first and the last message.  fifo: only the first message of a key that the queue has not read, if
--- nothing of that key is under way.
+-- The same for a queue that is not direct, from the position on.  The log is read as the position will read it, so that
+-- nothing is left out between the first and the last message.  fifo: only the first message of a key that the queue has
+-- not read, if nothing of that key is under way.
 create or replace function penstock_data.ahead_by_id(
     p_queue penstock_data.queues, p_now timestamptz, p_look int, out ids bigint[], out more boolean
 )
@@ -414,8 +415,8 @@ begin
 end
 $$;
 
--- Of messages that are locked, those that a claim ahead may still take: another claim may have taken them and ended before that.
--- In one statement: the claim that moves the position deletes the note.
+-- Of messages that are locked, those that a claim ahead may still take: another claim may have taken them and ended
+-- before that.  In one statement: the claim that moves the position deletes the note.
 create or replace function penstock_data.still_ahead(p_queue penstock_data.queues, p_now timestamptz, p_ids bigint[], p_look int)
 returns bigint[]
 language plpgsql set plan_cache_mode = force_generic_plan as $$
@@ -466,8 +467,9 @@ begin
 end
 $$;
 
--- Look at p_look messages of the log behind (p_xid, p_id), as in ahead_of, and claim up to p_limit that no other transaction has
--- locked.  held: some are locked.  more: the log goes on behind (p_xid, p_id), which has moved to the end of this look.
+-- Look at p_look messages of the log behind (p_xid, p_id), as in ahead_of, and claim up to p_limit that no other
+-- transaction has locked.  held: some are locked.  more: the log goes on behind (p_xid, p_id), which has moved to the
+-- end of this look.
 create or replace function penstock_data.claim_log_ahead(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz,
     p_look int, p_limit int, inout p_xid xid8, inout p_id bigint, out ids bigint[], out held boolean, out more boolean
@@ -556,8 +558,8 @@ begin
     get diagnostics v_count = row_count;
     v_left := v_left - v_count;
 
-    -- The log: first from the position on, then behind the last note, because others have claimed most of what lies before it.
-    -- The last look begins where the first one ended: a claim between the two may have been rolled back.
+    -- The log: first from the position on, then behind the last note, because others have claimed most of what lies
+    -- before it.  The last look begins where the first one ended: a claim between the two may have been rolled back.
     for v_look in 1 .. c_looks loop
         exit when v_left = 0;
         select * into v_log
@@ -594,8 +596,8 @@ begin
     if v_left < p_limit then
         perform penstock_data.end_waiting(v_queue.topic_id, v_queue.id, p_token, v_now);
     elsif not p_rest and (
-        -- Others hold what the queue has.  Some of it enters the schedule when a claim commits: all that is in a queue which is
-        -- not direct, and what is flagged.
+        -- Others hold what the queue has.  Some of it enters the schedule when a claim commits: all that is in a queue
+        -- which is not direct, and what is flagged.
         v_held or not v_queue.direct or penstock_data.has_slices(v_queue.id)
         or exists (
             select from penstock_data.messages m

@@ -1,5 +1,5 @@
--- Begin the attempt of a claimed message: from now on it counts, also if it was deferred (defer_suspects).  A second call
--- changes nothing.  False: the token no longer holds the message.  Locks: the claim.
+-- Begin the attempt of a claimed message: from now on it counts, also if it was deferred (defer_suspects).  A second
+-- call changes nothing.  False: the token no longer holds the message.  Locks: the claim.
 -- Errors: PS002 unknown queue, PS009 a queue reserved for others.
 -- Roles: consumer, admin
 create or replace function penstock.begin_attempt(queue_name text, message_id bigint, token text) returns boolean

@@ -1,7 +1,8 @@
--- Claims that do all that the fast path leaves alone: the steps, then claim_with_care.  docs/internals/engine.md, "Care"
+-- Claims that do all that the fast path leaves alone: the steps, then claim_with_care.  docs/internals/engine.md,
+-- "Care"
 
--- What a claim sees of its queue.  Plain SQL, stable and without settings of its own, so that the planner puts it into the
--- calling statement.  p_clock: clock_timestamp(), which may not stand in here.
+-- What a claim sees of its queue.  Plain SQL, stable and without settings of its own, so that the planner puts it into
+-- the calling statement.  p_clock: clock_timestamp(), which may not stand in here.
 create or replace function penstock_data.seen_with_care(
     p_queue_name text, p_token text, p_seconds int, p_slice boolean, p_clock timestamptz
 ) returns setof penstock_data.care

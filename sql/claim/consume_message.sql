@@ -33,7 +33,8 @@ begin
             -- The last claim of this session came beside others, so this one looks for slices first.
             if current_setting('penstock.beside', true) = queue_name and not v_waited then
                 v_beside := true;
-                -- The slice that this session used last.  claim_beside does the same for many messages and for all that is left here.
+                -- The slice that this session used last.  claim_beside does the same for many messages and for all that
+                -- is left here.
                 select q.id, q.topic_id, q.retention, s.first_segment, s.last_segment, clock_timestamp() + s.clock_shift as now,
                     clock_timestamp() + s.clock_shift + vt_seconds * interval '1 second' as deadline,
                     c.place, c.message_ids[1] as message_id, c.attempts[1] as attempt, c.lanes[1] as lane, c.histories
@@ -74,10 +75,10 @@ begin
                 perform set_config('penstock.beside', '', false);
             end if;
             -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
-            -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
-            -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
-            -- consume_messages_batch has the same statement: the planner puts no function that locks rows into a statement, and a
-            -- call of its own would cost more than the lock.
+            -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window):
+            -- PostgreSQL computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
+            -- consume_messages_batch has the same statement: the planner puts no function that locks rows into a
+            -- statement, and a call of its own would cost more than the lock.
             select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
                 clock_timestamp(),
                 case when q.direct then null when v_waited then v_queue.last_id
@@ -138,7 +139,8 @@ begin
             v_share := v_share or v_beside and (v_waited or not v_queue.direct) and v_queue.id is not null;
         end if;
         if v_queue.id is null and not v_waited and coalesce(current_setting('penstock.at_home', true), '') = '' then
-            -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any other.
+            -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any
+            -- other.
             perform penstock_data.check_at_home();
             continue;
         end if;

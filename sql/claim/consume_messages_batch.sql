@@ -1,9 +1,10 @@
 -- Claim up to batch_size messages for vt_seconds: higher priority first, then due time or turn, then log order.
--- Returns the messages in claim order; none when the queue is empty, or when other claims hold the queue, or all that it
--- has, for longer than settings.lock_wait: then a notice with the code PS018 says so.
--- Plain messages of a direct queue that needs no care take the fast path; claim_with_care does the rest.
--- Claims that come at the same time take from slices (claim/slices.sql).
--- Locks: the queue's claim lock or a slice, until the transaction ends.  Others claim ahead of it meanwhile (claim/ahead.sql).
+-- Returns the messages in claim order; none when the queue is empty, or when other claims hold the queue, or all that
+-- it has, for longer than settings.lock_wait: then a notice with the code PS018 says so.  Plain messages of a direct
+-- queue that needs no care take the fast path; claim_with_care does the rest.  Claims that come at the same time take
+-- from slices (claim/slices.sql).
+-- Locks: the queue's claim lock or a slice, until the transaction ends.  Others claim ahead of it meanwhile
+-- (claim/ahead.sql).
 -- Errors: PS002 unknown queue, PS005 arguments, PS008 expired, PS009 not permitted, PS010 rebase needed, PS011 standby.
 -- Roles: consumer, admin
 create or replace function penstock.consume_messages_batch(queue_name text, consumer_token text, vt_seconds int, batch_size int)
@@ -50,8 +51,8 @@ begin
                 perform set_config('penstock.beside', '', false);
             end if;
             -- Take the claim lock; the next statement has a newer snapshot and reads what the last claim wrote.
-            -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window): PostgreSQL
-            -- computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
+            -- Queues that read by ids want the last id as it was before the lock assigns an xid (bound_window):
+            -- PostgreSQL computes the columns of a row before it locks the row (tests/plans/test_claim_lock.py).
             select q.id, q.topic_id, q.retention, q.direct and q.consumers is null and not q.exclusive and q.paused_at is null,
                 clock_timestamp(),
                 case when q.direct then null when v_waited then v_queue.last_id
@@ -75,8 +76,8 @@ begin
                           and (m.xid, m.id) > (v_position.last_xid, v_position.last_id)
                           and m.xid < pg_snapshot_xmax(v_position.window_to) and pg_visible_in_snapshot(m.xid, v_position.window_to)
                         order by m.xid, m.id limit batch_size) m;
-                    -- A window that was begun earlier and does not fill the batch is left to claim_with_care, and so is what lapsed,
-                    -- and what claims ahead may have taken.
+                    -- A window that was begun earlier and does not fill the batch is left to claim_with_care, and so is
+                    -- what lapsed, and what claims ahead may have taken.
                     if v_read.count > 0 and v_read.lapsed is not true and (v_position.current or v_read.count = batch_size) then
                         if v_read.count > 256 or not v_position.current then
                             v_alone := penstock_data.mark_messages(v_queue.id, v_read.ids, case when not v_position.current then v_read.xids end);
@@ -128,7 +129,8 @@ begin
             v_share := v_share or v_beside and (v_waited or not v_queue.direct) and v_queue.id is not null;
         end if;
         if v_queue.id is null and not v_waited and coalesce(current_setting('penstock.at_home', true), '') = '' then
-            -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any other.
+            -- The first call of a session looks once whether the log is of this server.  Then it is a claim like any
+            -- other.
             perform penstock_data.check_at_home();
             continue;
         end if;

@@ -35,8 +35,8 @@ begin
 end
 $$;
 
--- A claim of this queue now ends at p_at: lower attend_at, so that the next claims find it in time, and notify the consumers
--- that wait.
+-- A claim of this queue now ends at p_at: lower attend_at, so that the next claims find it in time, and notify the
+-- consumers that wait.
 -- Locks: the queue's claim lock.
 create or replace function penstock_data.attend_by(p_queue_id bigint, p_at timestamptz) returns void
 language plpgsql as $$

@@ -1,7 +1,7 @@
--- Defer the attempts of the suspects (suspect_messages) that a token holds: such an attempt counts from begin_attempt on.  If the
--- claim ends before, the message goes back as release_message gives it back.  Attempts that have begun stay as they are.
--- A consumer calls this in the transaction of its claim; if it dies before it begins a suspect, the suspect loses no attempt.
--- Returns the ids.  Locks: the claims.
+-- Defer the attempts of the suspects (suspect_messages) that a token holds: such an attempt counts from begin_attempt
+-- on.  If the claim ends before, the message goes back as release_message gives it back.  Attempts that have begun stay
+-- as they are.  A consumer calls this in the transaction of its claim; if it dies before it begins a suspect, the
+-- suspect loses no attempt.  Returns the ids.  Locks: the claims.
 -- Errors: PS002 unknown queue, PS009 a queue reserved for others.
 -- Roles: consumer, admin
 create or replace function penstock.defer_suspects(queue_name text, consumer_token text) returns setof bigint

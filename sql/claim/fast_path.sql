@@ -1,16 +1,16 @@
--- What the fast path of a claim asks.  Plain SQL, stable and without settings of its own, so that the planner puts it into
--- the calling statement.
+-- What the fast path of a claim asks.  Plain SQL, stable and without settings of its own, so that the planner puts it
+-- into the calling statement.
 
 -- The window to read, and whether nothing wants care: then the queue is plain.
--- A window without gaps (no transaction below its end was open when it was opened) is moved on: it ends before the oldest
--- transaction that is open now.  So it has no gaps either, it leaves no late ones to the next window, and a queue that is
--- nearly empty needs no new window for each message.
--- Its beginning moves on as well, to the transaction read last: the log is kept from there.
+-- A window without gaps (no transaction below its end was open when it was opened) is moved on: it ends before the
+-- oldest transaction that is open now.  So it has no gaps either, it leaves no late ones to the next window, and a
+-- queue that is nearly empty needs no new window for each message.  Its beginning moves on as well, to the transaction
+-- read last: the log is kept from there.
 -- alone: there are no slices, which hold older messages than the log.
 -- awaited: this consumer is registered as waiting; a claim that finds something ends that.
 -- current: the window holds all that can be claimed here; a batch that it does not fill uses it up.
--- first_segment, last_segment: the segments that hold all messages of the window.  Read in the same snapshot as the end of the
--- window: what a snapshot sees was written to segments that its settings name.
+-- first_segment, last_segment: the segments that hold all messages of the window.  Read in the same snapshot as the end
+-- of the window: what a snapshot sees was written to segments that its settings name.
 -- seen: the snapshot in which all this holds.
 -- p_clock: clock_timestamp(), which may not stand in here.
 create or replace function penstock_data.fast_path(

@@ -1,6 +1,7 @@
--- Finish a message, whichever token holds it, also if none does: the consumer with an old receipt has done the work after
--- all.  False when the queue does not hold the message any more.  Locks: the queue's claim lock, so that no claim takes the
--- message meanwhile; then a message can only move from a claim into the schedule, which is the order in which we look.
+-- Finish a message, whichever token holds it, also if none does: the consumer with an old receipt has done the work
+-- after all.  False when the queue does not hold the message any more.  Locks: the queue's claim lock, so that no claim
+-- takes the message meanwhile; then a message can only move from a claim into the schedule, which is the order in which
+-- we look.
 create or replace function penstock_data.finish_message(p_queue_id bigint, p_message_id bigint) returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare

@@ -1,6 +1,6 @@
--- Messages that come into a queue's schedule by transactions that do not hold its lock: nack, release, maintain, deliver.
--- Such a transaction computes a due time and commits later, when claims may have passed that place.  So its rows bear its
--- xid, and claims read them in windows of snapshots, like the log: no commit is too late.
+-- Messages that come into a queue's schedule by transactions that do not hold its lock: nack, release, maintain,
+-- deliver.  Such a transaction computes a due time and commits later, when claims may have passed that place.  So its
+-- rows bear its xid, and claims read them in windows of snapshots, like the log: no commit is too late.
 
 -- Did one of the transactions that were open in a snapshot give messages of the queue back, and commit since?
 create or replace function penstock_data.given_back_late(p_queue_id bigint, p_snapshot pg_snapshot) returns boolean
@@ -16,7 +16,8 @@ end
 $$;
 
 -- Lift what was given back with a place that claims have passed to just above the floor of its level.  p_full: and
--- whatever else lies below the floors.  moving: the position may go on to the current snapshot.  Under the queue's lock.
+-- whatever else lies below the floors.  moving: the position may go on to the current snapshot.  Under the queue's
+-- lock.
 create or replace function penstock_data.lift_late(
     inout p_position penstock_data.positions, p_snapshot pg_snapshot, p_full boolean, out moving boolean
 )

@@ -16,8 +16,8 @@ begin
 end
 $$;
 
--- A claim has found something, so its consumer needs no waking until it looks in vain again.  Registrations that another claim
--- is ending are left to it.
+-- A claim has found something, so its consumer needs no waking until it looks in vain again.  Registrations that
+-- another claim is ending are left to it.
 create or replace function penstock_data.end_waiting(p_topic_id bigint, p_queue_id bigint, p_token text, p_now timestamptz)
 returns void
 language plpgsql as $$
@@ -85,7 +85,8 @@ begin
                   and v_rest[v_count] = any (c.message_ids) and c.deadline > p_now
             ) then
                 v_rest := v_rest[:v_count - 1];
-                -- Others may be lost as well: found out for all of them at once, or each would be looked for in all claims.
+                -- Others may be lost as well: found out for all of them at once, or each would be looked for in all
+                -- claims.
                 if v_count > 2 and not v_held then
                     v_held := true;
                     v_rest := penstock_data.held_ids(p_queue_id, p_token, v_rest, p_now);
@@ -183,8 +184,8 @@ begin
     if p_full or p_now >= p_position.attend_at then
         p_position.attend_at := p_position.full_scan_at;
         if p_position.full_scan_at > p_now + interval '1 second' then
-            -- A busy queue looks again in a second.  Another one looks at the next deadline, but only at those of the next two
-            -- seconds: behind them a held snapshot may keep many claims that have ended.
+            -- A busy queue looks again in a second.  Another one looks at the next deadline, but only at those of the
+            -- next two seconds: behind them a held snapshot may keep many claims that have ended.
             p_position.attend_at := least(p_position.attend_at, case when p_busy then p_now + interval '1 second' else coalesce((
                 select c.deadline from penstock_data.claims c
                 where c.queue_id = p_position.queue_id and c.deadline > '-infinity' and c.deadline > p_now and c.deadline <= p_now + c_near

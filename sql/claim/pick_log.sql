@@ -25,11 +25,10 @@ begin
 end
 $$;
 
--- Claim messages that were read from the log at the position, p_limit at most, and move the position behind them: p_look were
--- looked for, and p_ids, p_xids are what was found.  lapsed: the time of some of them is over.
--- The position does not move when another transaction has locked the first message.  It has no last_xid when all of p_ids were
--- passed and there are no more.
--- attempts is null when exactly the first messages of p_ids were claimed.
+-- Claim messages that were read from the log at the position, p_limit at most, and move the position behind them:
+-- p_look were looked for, and p_ids, p_xids are what was found.  lapsed: the time of some of them is over.  The
+-- position does not move when another transaction has locked the first message.  It has no last_xid when all of p_ids
+-- were passed and there are no more. attempts is null when exactly the first messages of p_ids were claimed.
 create or replace function penstock_data.claim_read(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz,
     p_limit int, p_look int, p_ids bigint[], p_xids xid8[], p_lapsed boolean
@@ -74,9 +73,8 @@ language sql immutable as $$
     select p_limit + case when p_position.ahead then 1000 else 0 end
 $$;
 
--- Claim the late messages of a window, those of transactions that were open when it began.  They come before the rest of the
--- window, because their xids are lower.  message_ids is null when there are none.
--- Under the queue's lock.
+-- Claim the late messages of a window, those of transactions that were open when it began.  They come before the rest
+-- of the window, because their xids are lower.  message_ids is null when there are none.  Under the queue's lock.
 create or replace function penstock_data.pick_late(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
 ) returns penstock_data.pick
@@ -117,9 +115,8 @@ begin
 end
 $$;
 
--- Claim the next messages of the range of a window.  message_ids is null when there are none.  attempts is null when none has
--- lapsed or was passed over: then range_rows yields exactly what was claimed.
--- Under the queue's lock.
+-- Claim the next messages of the range of a window.  message_ids is null when there are none.  attempts is null when
+-- none has lapsed or was passed over: then range_rows yields exactly what was claimed.  Under the queue's lock.
 create or replace function penstock_data.pick_range(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
 ) returns penstock_data.pick
@@ -147,8 +144,8 @@ begin
 end
 $$;
 
--- The first messages of the range of a window, as their consumer sees them: faster than claimed_rows, which looks up each.
--- Plain SQL, as seen_with_care.
+-- The first messages of the range of a window, as their consumer sees them: faster than claimed_rows, which looks up
+-- each.  Plain SQL, as seen_with_care.
 create or replace function penstock_data.range_rows(
     p_topic_id bigint, last_xid xid8, last_id bigint, window_to pg_snapshot, p_count int, p_deadline timestamptz
 ) returns setof penstock_data.claimed_message

@@ -1,5 +1,5 @@
--- When a message may be tried again after this attempt: base * 2^(attempt - 1), at most cap, up to a fifth shorter by chance.
--- In seconds as a float, which holds the power of any base; an interval would overflow before the cap cuts it.
+-- When a message may be tried again after this attempt: base * 2^(attempt - 1), at most cap, up to a fifth shorter by
+-- chance.  In seconds as a float, which holds the power of any base; an interval would overflow before the cap cuts it.
 create or replace function penstock_data.backoff(p_base interval, p_cap interval, p_attempt int) returns interval
 language sql volatile as $$
     select make_interval(secs => (1 - 0.2 * random()) * least(
@@ -18,9 +18,10 @@ $$;
 
 -- Messages leave a claim undone: back to the queue, or to the dead letters when their attempts are used up.
 -- p_claim holds just these messages.  p_delay null: the queue's backoff for failures, at once for the rest.
--- p_outcome: 'failed', 'released' (the attempt is not counted), 'expired', or 'dead' (whatever the attempt).  An attempt that was
--- deferred and has not begun is 'released' when it expires.
--- p_locked: the caller is a claim and holds the queue's lock.  A slice, which has no token, gets no receipt: no consumer had it.
+-- p_outcome: 'failed', 'released' (the attempt is not counted), 'expired', or 'dead' (whatever the attempt).  An
+-- attempt that was deferred and has not begun is 'released' when it expires.
+-- p_locked: the caller is a claim and holds the queue's lock.  A slice, which has no token, gets no receipt: no
+-- consumer had it.
 create or replace function penstock_data.put_back(
     p_claim penstock_data.claims, p_outcome text, p_delay interval, p_error text, p_now timestamptz, p_locked boolean default false
 ) returns void

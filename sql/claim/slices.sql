@@ -1,19 +1,19 @@
 -- Slices: messages that a claim has taken out of a queue for the consumers that claim at the same time.
--- A claim that reads the log moves the one position of its queue, so such claims take turns.  One that had to wait for its
--- turn therefore takes more messages than it was asked for, and the rest becomes a slice.  Claims beside it take from slices,
--- each from the oldest one that no other transaction has locked, and wait for nothing.
--- A slice is a row of claims with an empty token and the deadline -infinity.  Its messages are waiting, not claimed: they
--- have had no attempt, and no token can ack them.
+-- A claim that reads the log moves the one position of its queue, so such claims take turns.  One that had to wait for
+-- its turn therefore takes more messages than it was asked for, and the rest becomes a slice.  Claims beside it take
+-- from slices, each from the oldest one that no other transaction has locked, and wait for nothing.  A slice is a row
+-- of claims with an empty token and the deadline -infinity.  Its messages are waiting, not claimed: they have had no
+-- attempt, and no token can ack them.
 
--- How long a slice belongs to the session that used it last.  Longer than consumers need for a message when many share a server:
--- else they take from each other's slices.
+-- How long a slice belongs to the session that used it last.  Longer than consumers need for a message when many share
+-- a server: else they take from each other's slices.
 create or replace function penstock_data.slice_lease() returns interval
 language sql immutable as $$
     select interval '100 milliseconds'
 $$;
 
--- Lock the oldest slice of a queue that no other transaction has locked.  p_unused: and that belongs to no session, because none
--- has used it for its lease.  Returns its name; null when there is none.
+-- Lock the oldest slice of a queue that no other transaction has locked.  p_unused: and that belongs to no session,
+-- because none has used it for its lease.  Returns its name; null when there is none.
 create or replace function penstock_data.lock_slice(p_queue_name text, p_unused boolean) returns bigint
 language plpgsql as $$
 declare
@@ -36,8 +36,8 @@ begin
 end
 $$;
 
--- Claim up to p_limit messages from the slices of a queue, if it has any.  Needs no claim lock: pause_queue() and others that
--- stop claims end the slices, so none is found afterwards.
+-- Claim up to p_limit messages from the slices of a queue, if it has any.  Needs no claim lock: pause_queue() and
+-- others that stop claims end the slices, so none is found afterwards.
 -- p_unused: besides the slice of this session, only those that belong to no other; it becomes the session's.
 -- Locks: the slices that it takes from.  Slices that are locked are passed over.
 -- Several small statements: one with three parts costs a third more than the parts.
@@ -105,8 +105,8 @@ begin
 end
 $$;
 
--- Of messages just claimed from a slice, let those lapse whose time is over, and yield those that look overdue and are not:
--- requeued dead letters have a time of their own (are_over).
+-- Of messages just claimed from a slice, let those lapse whose time is over, and yield those that look overdue and are
+-- not: requeued dead letters have a time of their own (are_over).
 create or replace function penstock_data.drop_overdue(
     p_queue_id bigint, p_token text, p_ids bigint[], p_deadline timestamptz, p_now timestamptz
 ) returns setof penstock_data.claimed_message
@@ -136,11 +136,11 @@ begin
 end
 $$;
 
--- Claim under the claim lock while others claim too: from a slice, else cut slices and claim from the first.  One cut aims at
--- what all consumers take in a tenth of a second: as many messages as the last cut lasted for, twice as many at most, and at
--- first four claims.  So consumers that work slowly hold few messages ahead of priorities and retries.
--- p_last_id as in bound_window.  p_waited: the claim had to wait for the lock.  If it did not, and no slice
--- is left, the others have gone: then it claims without them.
+-- Claim under the claim lock while others claim too: from a slice, else cut slices and claim from the first.  One cut
+-- aims at what all consumers take in a tenth of a second: as many messages as the last cut lasted for, twice as many at
+-- most, and at first four claims.  So consumers that work slowly hold few messages ahead of priorities and retries.
+-- p_last_id as in bound_window.  p_waited: the claim had to wait for the lock.  If it did not, and no slice is left,
+-- the others have gone: then it claims without them.
 create or replace function penstock_data.claim_and_share(
     p_queue_name text, p_token text, p_seconds int, p_limit int, p_last_id bigint, p_waited boolean
 ) returns setof penstock_data.claimed_message
@@ -213,8 +213,8 @@ begin
 end
 $$;
 
--- Turn messages that were claimed without a token into slices of p_size.  They belong to no session yet.  Returns the name of the
--- first.
+-- Turn messages that were claimed without a token into slices of p_size.  They belong to no session yet.  Returns the
+-- name of the first.
 create or replace function penstock_data.add_slices(p_cut penstock_data.claims, p_size int) returns bigint
 language plpgsql as $$
 declare
@@ -235,8 +235,8 @@ end
 $$;
 
 -- Has a queue messages in slices?  A claim with the claim lock that gets nothing may have found them locked.
--- slices_from is read first: as a value it bounds the index scan, in a join it would not, and the scan would read the dead rows
--- of all earlier slices.
+-- slices_from is read first: as a value it bounds the index scan, in a join it would not, and the scan would read the
+-- dead rows of all earlier slices.
 create or replace function penstock_data.has_slices(p_queue_id bigint) returns boolean
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
@@ -247,8 +247,8 @@ begin
 end
 $$;
 
--- All that waits is in slices that are locked.  Wait for the oldest one, a tenth of a second at most: its holder may want the
--- claim lock next.  False: there is none, or it is locked still.
+-- All that waits is in slices that are locked.  Wait for the oldest one, a tenth of a second at most: its holder may
+-- want the claim lock next.  False: there is none, or it is locked still.
 create or replace function penstock_data.await_slice(p_queue_id bigint) returns boolean
 language plpgsql as $$
 declare
@@ -282,8 +282,9 @@ begin
 end
 $$;
 
--- The slices of a queue after a claim under the claim lock: forget them when none is left.  While there are some, claims
--- without the lock may hold messages that the position knows nothing of, so the next look at deadlines is due in two seconds.
+-- The slices of a queue after a claim under the claim lock: forget them when none is left.  While there are some,
+-- claims without the lock may hold messages that the position knows nothing of, so the next look at deadlines is due in
+-- two seconds.
 create or replace function penstock_data.with_slices(p_position penstock_data.positions, p_now timestamptz)
 returns penstock_data.positions
 language plpgsql as $$
@@ -303,8 +304,8 @@ begin
 end
 $$;
 
--- Put the rest of the slices of a queue back into the queue.  p_unused_since: of those only that no claim has used since.
--- Returns how many messages they held.  Slices that are locked are left.
+-- Put the rest of the slices of a queue back into the queue.  p_unused_since: of those only that no claim has used
+-- since.  Returns how many messages they held.  Slices that are locked are left.
 create or replace function penstock_data.end_slices(p_queue_id bigint, p_now timestamptz, p_unused_since timestamptz default 'infinity')
 returns int
 language plpgsql as $$

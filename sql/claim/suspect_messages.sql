@@ -1,6 +1,6 @@
--- Of the messages that a token holds, those whose last attempt this is, after an attempt that ended without an answer.  One
--- of them may have killed the consumer that held them then, or the consumer died for another reason.  A consumer that must
--- not lose the other messages it holds tries such a message alone.
+-- Of the messages that a token holds, those whose last attempt this is, after an attempt that ended without an answer.
+-- One of them may have killed the consumer that held them then, or the consumer died for another reason.  A consumer
+-- that must not lose the other messages it holds tries such a message alone.
 -- Errors: PS002 unknown queue, PS009 a queue reserved for others.
 -- Roles: consumer, admin
 create or replace function penstock.suspect_messages(queue_name text, consumer_token text) returns setof bigint

@@ -1,6 +1,7 @@
--- Until the transaction ends, no step of housekeeping drops or moves messages: it could not see what this one is about to
--- need.  A step that is under way is waited for, ten seconds at most: only a session that keeps one open takes longer.
--- The locks on rows of the log give a serialization error to a caller whose snapshot is older than the last time it did so.
+-- Until the transaction ends, no step of housekeeping drops or moves messages: it could not see what this one is about
+-- to need.  A step that is under way is waited for, ten seconds at most: only a session that keeps one open takes
+-- longer.  The locks on rows of the log give a serialization error to a caller whose snapshot is older than the last
+-- time it did so.
 create or replace function penstock_data.keep_maintenance_out(p_queue penstock_data.queues) returns void
 language plpgsql as $$
 declare

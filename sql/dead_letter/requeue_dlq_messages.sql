@@ -1,6 +1,7 @@
--- Put dead letters back into their queue, all of them or those named, with their attempts counted anew.  Their time begins
--- anew as well: what expires does so after as long as it had at first (at least a minute), and the queue's retention counts
--- from now.  In a fifo queue they go to the end of their lane.  Returns how many.  Locks: the queue's claim lock.
+-- Put dead letters back into their queue, all of them or those named, with their attempts counted anew.  Their time
+-- begins anew as well: what expires does so after as long as it had at first (at least a minute), and the queue's
+-- retention counts from now.  In a fifo queue they go to the end of their lane.  Returns how many.  Locks: the queue's
+-- claim lock.
 -- Errors: PS002 unknown queue, PS014 an id that is no dead letter of the queue.
 -- Roles: admin
 create or replace function penstock.requeue_dlq_messages(queue_name text, message_ids bigint[] default null) returns int

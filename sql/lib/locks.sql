@@ -1,11 +1,12 @@
--- The claim lock of a queue: claims that move its position take turns, and calls that change what claims rely on take it too.
--- It is a row lock on penstock_data.claim_locks, held until the transaction ends.  Claims take it FOR NO KEY UPDATE, so that
--- others can claim ahead of the position meanwhile, FOR KEY SHARE (claim/ahead.sql).  The other calls take it alone, FOR UPDATE.
+-- The claim lock of a queue: claims that move its position take turns, and calls that change what claims rely on take
+-- it too.  It is a row lock on penstock_data.claim_locks, held until the transaction ends.  Claims take it FOR NO KEY
+-- UPDATE, so that others can claim ahead of the position meanwhile, FOR KEY SHARE (claim/ahead.sql).  The other calls
+-- take it alone, FOR UPDATE.
 
--- Take the claim lock, alone or as claims do.  p_wait false: do not wait.  Returns false when another transaction holds it,
--- and when there is no such queue.
--- Without a row in claim_locks (after a crash) the row of the queue itself is locked.  The transaction that locks it adds the
--- missing row, so after a wait we look once more whether the row has come.
+-- Take the claim lock, alone or as claims do.  p_wait false: do not wait.  Returns false when another transaction holds
+-- it, and when there is no such queue.  Without a row in claim_locks (after a crash) the row of the queue itself is
+-- locked.  The transaction that locks it adds the missing row, so after a wait we look once more whether the row has
+-- come.
 create or replace function penstock_data.take_claim_lock(p_queue_name text, p_wait boolean, p_alone boolean default true)
 returns boolean
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
@@ -40,8 +41,9 @@ begin
 end
 $$;
 
--- Take the claim lock of a queue alone, however long that takes.  PostgreSQL lets more claims ahead in while this waits,
--- so a gate keeps new ones out.  It is not waited for: while another transaction holds the gate, they are kept out as well.
+-- Take the claim lock of a queue alone, however long that takes.  PostgreSQL lets more claims ahead in while this
+-- waits, so a gate keeps new ones out.  It is not waited for: while another transaction holds the gate, they are kept
+-- out as well.
 create or replace function penstock_data.lock_queue(p_queue_name text) returns void
 language plpgsql as $$
 begin
@@ -52,8 +54,8 @@ begin
 end
 $$;
 
--- Close the gate of a queue until the transaction ends.  One that is closed already is not waited for.  A claim that looks at the
--- gate holds it for a moment; then try again.
+-- Close the gate of a queue until the transaction ends.  One that is closed already is not waited for.  A claim that
+-- looks at the gate holds it for a moment; then try again.
 create or replace function penstock_data.close_gate(p_queue_name text) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
@@ -74,9 +76,9 @@ begin
 end
 $$;
 
--- Take the claim lock for a claim, and wait for p_wait at most.  False: another transaction held it longer.  p_alone: behind the
--- gate, which opens again if this was in vain.  Otherwise the lock is given back when there is a slice to take from: so those who
--- wait for one cut follow each other at once, and not each after the commit of the one before.
+-- Take the claim lock for a claim, and wait for p_wait at most.  False: another transaction held it longer.  p_alone:
+-- behind the gate, which opens again if this was in vain.  Otherwise the lock is given back when there is a slice to
+-- take from: so those who wait for one cut follow each other at once, and not each after the commit of the one before.
 create or replace function penstock_data.await_queue_lock(p_queue_name text, p_wait interval, p_alone boolean) returns boolean
 language plpgsql as $$
 declare
@@ -105,11 +107,10 @@ $$;
 --     'beside'   it does not hold the lock, but there is a slice, which is locked
 --     'ahead'    claim ahead of the position
 --     null       claim nothing
--- Usually other claims hold the lock for a moment each, and this claim waits for its turn.  It goes ahead if one transaction
--- has held the lock for 0.2 seconds and is idle (checked twice: it may be about to commit), or has held it until the end of
--- lock_wait.
--- A claim ahead costs far more than a claim that gets its turn.  So on a busy server, slow claims must not be taken for long
--- ones.
+-- Usually other claims hold the lock for a moment each, and this claim waits for its turn.  It goes ahead if one
+-- transaction has held the lock for 0.2 seconds and is idle (checked twice: it may be about to commit), or has held it
+-- until the end of lock_wait.  A claim ahead costs far more than a claim that gets its turn.  So on a busy server, slow
+-- claims must not be taken for long ones.
 create or replace function penstock_data.await_claim_turn(p_queue_name text) returns text
 language plpgsql as $$
 declare
@@ -150,6 +151,8 @@ begin
                 return 'ahead';
             end if;
         end if;
+        -- Without the queue, a wait for its lock would end at once.
+        perform penstock_data.check_exists(p_queue_name);
         exit when v_late;
         v_before := v_holder;
         if penstock_data.await_queue_lock(
@@ -165,14 +168,13 @@ begin
         v_idle := case when v_holder = v_before and penstock_data.has_idle_claim(v_holder) then v_idle + 1 else 0 end;
         v_long := v_idle >= 2 or v_late and v_holder = v_start;
     end loop;
-    perform penstock_data.check_exists(p_queue_name);
     return null;
 end
 $$;
 
--- Is there a transaction that has claimed, is idle now, and is not younger than this one?  The xid of a lock may be that of a
--- subtransaction, so its session isn't known.  The state of a session is hidden if the owner of the engine may not see it
--- (pg_read_all_stats); then one without a snapshot is taken for idle.
+-- Is there a transaction that has claimed, is idle now, and is not younger than this one?  The xid of a lock may be
+-- that of a subtransaction, so its session isn't known.  The state of a session is hidden if the owner of the engine
+-- may not see it (pg_read_all_stats); then one without a snapshot is taken for idle.
 create or replace function penstock_data.has_idle_claim(p_xid xid8) returns boolean
 language plpgsql stable as $$
 begin
@@ -186,7 +188,8 @@ begin
 end
 $$;
 
--- The claim lock alone, for a claim that has to see all that the queue has.  False: another transaction held it for lock_wait.
+-- The claim lock alone, for a claim that has to see all that the queue has.  False: another transaction held it for
+-- lock_wait.
 create or replace function penstock_data.await_lone_turn(p_queue_name text) returns boolean
 language plpgsql as $$
 begin
@@ -220,8 +223,8 @@ begin
 end
 $$;
 
--- Add the rows of claim_locks that a crash or a restore has taken away.  Returns how many.  A queue that is being claimed
--- from is left to the next time.
+-- Add the rows of claim_locks that a crash or a restore has taken away.  Returns how many.  A queue that is being
+-- claimed from is left to the next time.
 create or replace function penstock_data.restore_claim_locks() returns bigint
 language plpgsql as $$
 declare
@@ -253,8 +256,8 @@ language sql stable as $$
     from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) n
 $$;
 
--- The open transactions that the xmax of a row names: one, or the members of a multixact.  The row doesn't tell which of the two
--- its number is, so both are looked for; a number that is not that of any is an error of PostgreSQL.
+-- The open transactions that the xmax of a row names: one, or the members of a multixact.  The row doesn't tell which
+-- of the two its number is, so both are looked for; a number that is not that of any is an error of PostgreSQL.
 create or replace function penstock_data.lockers(p_xmax xid) returns setof xid
 language plpgsql stable as $$
 declare
@@ -278,8 +281,8 @@ begin
 end
 $$;
 
--- The transaction whose claim holds the claim lock of a queue; null: it has ended.  The first part serves when no claim goes
--- ahead.
+-- The transaction whose claim holds the claim lock of a queue; null: it has ended.  The first part serves when no claim
+-- goes ahead.
 create or replace function penstock_data.claim_lock_xid(p_queue_id bigint) returns xid8
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
@@ -303,8 +306,8 @@ $$;
 
 -- Sessions that hold a claim lock in a transaction older than p_age.
 -- pg_locks does not show row locks.  The xmax of a row names the transactions that locked it last.  One may be a
--- subtransaction, whose own lock ends before the row lock does; then the holder is among the older transactions that have
--- locked a row of the table.
+-- subtransaction, whose own lock ends before the row lock does; then the holder is among the older transactions that
+-- have locked a row of the table.
 create or replace function penstock_data.claim_lock_holders(p_age interval)
 returns table (queue_name text, pid int)
 language plpgsql stable as $$

@@ -36,9 +36,9 @@ begin
 end
 $$;
 
--- The same for a topic; awaited tells whether a consumer may be waiting for it.  The time is the start of the caller's statement
--- and not the clock: an index can't look up a volatile function, and the planner would not put this function into the
--- calling statement.  wake_topic looks again.
+-- The same for a topic; awaited tells whether a consumer may be waiting for it.  The time is the start of the caller's
+-- statement and not the clock: an index can't look up a volatile function, and the planner would not put this function
+-- into the calling statement.  wake_topic looks again.
 create or replace function penstock_data.topic_named(p_name text)
 returns table (
     id bigint, segment int, clock_shift interval, max_payload_bytes int, dedupe_window interval,
@@ -57,8 +57,8 @@ language sql stable as $$
     where t.name = p_name and s.single
 $$;
 
--- Raise when the log's transaction ids belong to another cluster.  Looks at all signs once in a session: a session never
--- outlives a restore.
+-- Raise when the log's transaction ids belong to another cluster.  Looks at all signs once in a session: a session
+-- never outlives a restore.
 create or replace function penstock_data.check_incarnation() returns void
 language plpgsql as $$
 begin
@@ -69,9 +69,9 @@ begin
 end
 $$;
 
--- The same, with a look at all signs, and a note for the rest of the session.  On a standby the note does not let claims
--- through, which have a check of their own for it.  p_most as in stored_ahead: the first call of a session costs the same
--- with any number of queues.
+-- The same, with a look at all signs, and a note for the rest of the session.  On a standby the note does not let
+-- claims through, which have a check of their own for it.  p_most as in stored_ahead: the first call of a session costs
+-- the same with any number of queues.
 create or replace function penstock_data.check_at_home(p_most int default 100) returns void
 language plpgsql as $$
 declare

@@ -1,10 +1,10 @@
 -- Which role calls, and what is reserved for which roles.
 
 -- The role that calls: the one set with SET ROLE, else the login.  Inside our functions current_user is the owner.
--- Errors: PS009 in a security-restricted operation.  PostgreSQL evaluates index expressions and materialized views of any
--- role in the session that runs ANALYZE, VACUUM, REINDEX or REFRESH, often a superuser's or autovacuum's; the code is not
--- the session's, so the session's rights must not count.  SQL has no function that tells, but UNLISTEN is refused there,
--- and does nothing elsewhere.
+-- Errors: PS009 in a security-restricted operation.  PostgreSQL evaluates index expressions and materialized views of
+-- any role in the session that runs ANALYZE, VACUUM, REINDEX or REFRESH, often a superuser's or autovacuum's; the code
+-- is not the session's, so the session's rights must not count.  SQL has no function that tells, but UNLISTEN is
+-- refused there, and does nothing elsewhere.
 create or replace function penstock_data.caller() returns name
 language plpgsql as $$
 begin
@@ -41,8 +41,8 @@ language sql immutable as $$
         array(select distinct r from unnest(p_roles || p_role) r where r is not null order by r) end
 $$;
 
--- Note which role a name stands for, before something is granted to it.  When it is not known that the name stood for this
--- very role before, nothing that was granted to the name passes on: that role is gone.
+-- Note which role a name stands for, before something is granted to it.  When it is not known that the name stood for
+-- this very role before, nothing that was granted to the name passes on: that role is gone.
 -- Errors: PS005 no such role.
 create or replace function penstock_data.note_grantee(p_role name) returns void
 language plpgsql as $$

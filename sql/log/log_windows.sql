@@ -178,9 +178,9 @@ language sql immutable as $$
         end
 $$;
 
--- The start of a batch with its topics, or queues (p_list), ready to go on: the window that is open is ended first, with
--- those that it has.  Then one that it does not stand for catches up, if it has anything to; and those that are not read
--- now are parked.
+-- The start of a batch with its topics, or queues (p_list), ready to go on: the window that is open is ended first,
+-- with those that it has.  Then one that it does not stand for catches up, if it has anything to; and those that are
+-- not read now are parked.
 create or replace function penstock_data.ready_to_go_on(
     p_list text, p_start jsonb, p_ids bigint[], p_stream_id bigint, p_may_lose boolean
 ) returns jsonb

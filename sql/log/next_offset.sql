@@ -1,11 +1,11 @@
 -- The offset where the next batch of a stream ends, and how many messages lie before it (null: not counted, some).  The
 -- start itself, and 0, when there is nothing.  A batch never goes beyond a window, so limits are exact and a batch that
 -- is read again holds the same messages.
--- A topic that the start does not stand for is read first: from where the stream had left it, else from the beginning of
--- the log, up to the start's point, in batches of its own.  A topic that is not read any more is left where it is.
--- target: an offset not to go beyond; else the end of the log.  min_rows: with fewer messages the start is returned, unless
--- a window is open or a topic catches up.  stream_name: the stream's name, if it has one.
--- A new offset may be used when the transaction of this call has committed: then all that it stands on is on the disk.
+-- A topic that the start does not stand for is read first: from where the stream had left it, else from the beginning
+-- of the log, up to the start's point, in batches of its own.  A topic that is not read any more is left where it is.
+-- target: an offset not to go beyond; else the end of the log.  min_rows: with fewer messages the start is returned,
+-- unless a window is open or a topic catches up.  stream_name: the stream's name, if it has one.  A new offset may be
+-- used when the transaction of this call has committed: then all that it stands on is on the disk.
 -- Errors: PS001, PS009 topics; PS005, PS015 offset; PS016 log truncated, unless may_lose; PS010, PS011.
 -- Roles: consumer, admin
 create or replace function penstock.next_offset(

@@ -1,9 +1,10 @@
--- Offsets of streams (docs/internals/spark.md).  A point is {"snap", "next", "last"}: a snapshot, the id above which all
--- later messages lie, and the highest id that it can see; with its stamp "timeline" (and the run of the server) and "lsn".
--- An offset is a point with the cluster it was taken in; inside a window that a limit has cut it names the point of the
--- window's end in "to" and how far it got in "id" (of receipts: "xid").  "topics" ({name: id}, of receipts "queues") are those that it stands for, "parked"
--- ({name: point}) those that were read up to there and then left.  "catch_up" ends a batch that reads one topic up to the
--- offset's point, which all the others have reached: from "from", up to "id"; with "done" it stands for that topic as well.
+-- Offsets of streams (docs/internals/spark.md).  A point is {"snap", "next", "last"}: a snapshot, the id above which
+-- all later messages lie, and the highest id that it can see; with its stamp "timeline" (and the run of the server) and
+-- "lsn".  An offset is a point with the cluster it was taken in; inside a window that a limit has cut it names the
+-- point of the window's end in "to" and how far it got in "id" (of receipts: "xid").  "topics" ({name: id}, of receipts
+-- "queues") are those that it stands for, "parked" ({name: point}) those that were read up to there and then left.
+-- "catch_up" ends a batch that reads one topic up to the offset's point, which all the others have reached: from
+-- "from", up to "id"; with "done" it stands for that topic as well.
 do $$
 begin
     if to_regtype('penstock_data.log_window') is null then
@@ -146,9 +147,9 @@ language sql stable as $$
     select q.id, q.name, q.topic_id from penstock_data.queues q where p_list = 'queues'
 $$;
 
--- The topics, or queues, that an offset stands for, as {name: id}, without those that were deleted.  An offset without a
--- list is of an earlier release, or a start: it stands for the topics that its group has read so far, else for those that
--- are read now.
+-- The topics, or queues, that an offset stands for, as {name: id}, without those that were deleted.  An offset without
+-- a list is of an earlier release, or a start: it stands for the topics that its group has read so far, else for those
+-- that are read now.
 create or replace function penstock_data.covered(p_list text, p_offset jsonb, p_ids bigint[], p_stream_id bigint) returns jsonb
 language sql stable as $$
     select coalesce(jsonb_object_agg(m.name, m.id), '{}')

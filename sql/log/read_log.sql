@@ -1,5 +1,6 @@
 -- The next flagged messages of the log for a queue, whatever its backlog: the flagged window is always current.
--- Yields ids in log order and the position behind them.  p_move: move on even if there are none.  Under the queue's lock.
+-- Yields ids in log order and the position behind them.  p_move: move on even if there are none.  Under the queue's
+-- lock.
 create or replace function penstock_data.read_flagged(
     p_topic_id bigint, p_position penstock_data.positions, p_snapshot pg_snapshot, p_move boolean
 ) returns penstock_data.pick
@@ -59,9 +60,9 @@ begin
 end
 $$;
 
--- Queues that are not direct: the next p_limit messages of the window, in the order of their ids (a producer may get its xid
--- early and insert late, so xid order could turn round what producers had put in order).  fifo queues read flagged
--- messages here too, to keep the order of each key.  Under the queue's lock.
+-- Queues that are not direct: the next p_limit messages of the window, in the order of their ids (a producer may get
+-- its xid early and insert late, so xid order could turn round what producers had put in order).  fifo queues read
+-- flagged messages here too, to keep the order of each key.  Under the queue's lock.
 create or replace function penstock_data.read_by_id(p_queue penstock_data.queues, p_position penstock_data.positions, p_limit int)
 returns penstock_data.pick
 language plpgsql set plan_cache_mode = force_generic_plan as $$

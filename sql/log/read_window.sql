@@ -1,6 +1,7 @@
 -- The next messages of a reader, at most max_rows, in the order of ids.  Reading again without a commit yields the same
 -- messages, so a crash between work and commit repeats them and loses none.
--- Locks: the reader, when there is something.  Errors: PS003 unknown reader, PS005 max_rows, PS010 rebase needed, PS011 standby.
+-- Locks: the reader, when there is something.  Errors: PS003 unknown reader, PS005 max_rows, PS010 rebase needed, PS011
+-- standby.
 -- Roles: consumer, admin
 create or replace function penstock.read_window(reader_name text, max_rows int default 1000)
 returns table (
@@ -49,7 +50,8 @@ comment on function penstock.read_window(text, int) is 'The next messages of a r
 
 -- Say that a reader has dealt with its messages up to through_id.  False when they were committed before: nothing was
 -- changed.  Refused when the reader was not given that id: then a fail-over or a restore has lost the window it was of.
--- Locks: the reader.  Errors: PS003 unknown reader, PS010 rebase needed, PS015 an id that this database did not hand out.
+-- Locks: the reader.  Errors: PS003 unknown reader, PS010 rebase needed, PS015 an id that this database did not hand
+-- out.
 -- Roles: consumer, admin
 create or replace function penstock.commit_window(reader_name text, through_id bigint) returns boolean
 language plpgsql security definer

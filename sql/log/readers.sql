@@ -74,8 +74,8 @@ begin
 end
 $$;
 
--- Append a reader's position.  Under REPEATABLE READ a position that is no longer the newest is a serialization error, as
--- in guard_position.
+-- Append a reader's position.  Under REPEATABLE READ a position that is no longer the newest is a serialization error,
+-- as in guard_position.
 create or replace function penstock_data.append_reader_position(p_position penstock_data.reader_positions) returns void
 language plpgsql as $$
 begin

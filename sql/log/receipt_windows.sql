@@ -1,5 +1,5 @@
--- Receipts between two offsets, transaction by transaction: a batch of them ends with a transaction, because a receipt has
--- no number of its own.  One row per receipt, p_limit of each queue at most.
+-- Receipts between two offsets, transaction by transaction: a batch of them ends with a transaction, because a receipt
+-- has no number of its own.  One row per receipt, p_limit of each queue at most.
 create or replace function penstock_data.receipt_sizes(
     p_queue_ids bigint[], p_from pg_snapshot, p_to pg_snapshot, p_after xid8, p_through xid8, p_limit bigint
 ) returns table (xid xid8, messages int)

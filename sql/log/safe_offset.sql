@@ -1,8 +1,8 @@
--- The way back from an offset that was refused, because a fail-over or a restore lost what it stands on: an offset at the
--- newest point that this database shares with the offset's history.  That is the newest mark that the offset had passed, as
--- far as this database has marks of the run of the server that gave the offset; else where the stream of that name is
--- committed, else the beginning of the log.  What lies between that point and the offset comes again; nothing is passed
--- over.  An offset that is not lost is returned as it is.
+-- The way back from an offset that was refused, because a fail-over or a restore lost what it stands on: an offset at
+-- the newest point that this database shares with the offset's history.  That is the newest mark that the offset had
+-- passed, as far as this database has marks of the run of the server that gave the offset; else where the stream of
+-- that name is committed, else the beginning of the log.  What lies between that point and the offset comes again;
+-- nothing is passed over.  An offset that is not lost is returned as it is.
 -- Errors: PS005 no offset, PS009 stream, PS010, PS011; PS015 when the offset is of another cluster.
 -- Roles: consumer, admin
 create or replace function penstock.safe_offset(lost_offset jsonb, stream_name text default null) returns jsonb
@@ -28,8 +28,8 @@ begin
         end if;
     end;
     v_stamp := penstock_data.stamp_of(lost_offset);
-    -- Up to the newest mark of that run both histories are the same.  Marks behind it are of another one, whatever their
-    -- timeline; so are all where there is none.
+    -- Up to the newest mark of that run both histories are the same.  Marks behind it are of another one, whatever
+    -- their timeline; so are all where there is none.
     select max(m.lsn) into v_shared
     from penstock_data.stream_marks m
     where m.boot = v_stamp.boot and m.timeline = v_stamp.timeline and m.lsn <= v_stamp.lsn;

@@ -22,9 +22,10 @@ begin
 end
 $$;
 
--- The free segment to write to next; null when there is none.  A transaction that holds a lock on the log does not learn
--- of a segment attached meanwhile: it could neither write to it nor read from it.  So a new segment is used once all
--- transactions have ended that held the log after it was added (at a later maintain(), because they must see it committed).
+-- The free segment to write to next; null when there is none.  A transaction that holds a lock on the log does not
+-- learn of a segment attached meanwhile: it could neither write to it nor read from it.  So a new segment is used once
+-- all transactions have ended that held the log after it was added (at a later maintain(), because they must see it
+-- committed).
 create or replace function penstock_data.free_segment(p_kind text) returns int
 language plpgsql as $$
 declare
@@ -49,8 +50,8 @@ language sql immutable as $$
     select case p_kind when 'messages' then 3 else 2 end
 $$;
 
--- Is it time to switch from the current segment?  It is at least as large as all that wait together (a log of less than a
--- megabyte aside), or so old that few wait for the end of the longest retention; and few wait, whatever is kept.
+-- Is it time to switch from the current segment?  It is at least as large as all that wait together (a log of less than
+-- a megabyte aside), or so old that few wait for the end of the longest retention; and few wait, whatever is kept.
 create or replace function penstock_data.is_full(p_current penstock_data.segments, p_now timestamptz) returns boolean
 language plpgsql stable as $$
 declare
@@ -73,8 +74,8 @@ begin
 end
 $$;
 
--- Switch to an empty segment when the current one is full.  Returns whether it did: not when there is no free segment yet.
--- One is always added ahead of its need.
+-- Switch to an empty segment when the current one is full.  Returns whether it did: not when there is no free segment
+-- yet.  One is always added ahead of its need.
 create or replace function penstock_data.rotate(p_kind text, p_now timestamptz) returns boolean
 language plpgsql as $$
 declare
@@ -137,8 +138,8 @@ begin
 end
 $$;
 
--- TRUNCATE heeds no snapshot: for a caller with an old one, a message that was moved before its segment was emptied is in
--- neither place.  Then it must try again with a new snapshot, or the message would pass for lost.
+-- TRUNCATE heeds no snapshot: for a caller with an old one, a message that was moved before its segment was emptied is
+-- in neither place.  Then it must try again with a new snapshot, or the message would pass for lost.
 create or replace function penstock_data.check_not_moved(p_topic_id bigint, p_ids bigint[]) returns void
 language plpgsql as $$
 begin
@@ -214,8 +215,8 @@ language sql stable as $$
         || ';' || coalesce((select string_agg(r.id::text, ',' order by r.id) from penstock_data.readers r), ''))
 $$;
 
--- Take away what a segment holds.  False when the lock that stops all claims can't be had at once (a long reader, a dump),
--- and then it is tried again later.  Under that lock nothing is looked for that takes long.
+-- Take away what a segment holds.  False when the lock that stops all claims can't be had at once (a long reader, a
+-- dump), and then it is tried again later.  Under that lock nothing is looked for that takes long.
 create or replace function penstock_data.truncate_segment(p_segment penstock_data.segments, p_readers text, p_now timestamptz) returns boolean
 language plpgsql as $$
 begin
@@ -237,9 +238,9 @@ end
 $$;
 
 -- Empty a message segment that nothing needs any more.  more: some of it was moved to segment 0, and there is more.
--- First those who write to it are locked out, which no claim notices: then what is found is final, a publisher that chose
--- the segment long ago included.  Messages come to be needed only by what reads the log, or by requeue_dlq_messages(),
--- which waits for this step.
+-- First those who write to it are locked out, which no claim notices: then what is found is final, a publisher that
+-- chose the segment long ago included.  Messages come to be needed only by what reads the log, or by
+-- requeue_dlq_messages(), which waits for this step.
 create or replace function penstock_data.empty_messages(p_segment penstock_data.segments, p_now timestamptz, out emptied boolean, out more boolean)
 language plpgsql as $$
 declare
@@ -320,8 +321,9 @@ begin
 end
 $$;
 
--- Note which transactions are open while a segment is free: one with an old snapshot may take it for the one that is written
--- to.  Once all of them have ended, and nothing has been written to it, the segment is idle.  Returns how many became idle.
+-- Note which transactions are open while a segment is free: one with an old snapshot may take it for the one that is
+-- written to.  Once all of them have ended, and nothing has been written to it, the segment is idle.  Returns how many
+-- became idle.
 create or replace function penstock_data.retire_free_segments(p_now timestamptz) returns int
 language plpgsql as $$
 declare
@@ -387,9 +389,9 @@ language sql stable as $$
     where (f.segment).opened_at is null and f.nth > penstock_data.most_waiting((f.segment).kind) + 2
 $$;
 
--- Drop a free segment that is too many: one in a transaction, because the lock on the log stops all claims.  A transaction
--- with an old snapshot may take it for the one that is written to.  So it is dropped when all have ended that were open
--- when it was found to be too many, this one included.
+-- Drop a free segment that is too many: one in a transaction, because the lock on the log stops all claims.  A
+-- transaction with an old snapshot may take it for the one that is written to.  So it is dropped when all have ended
+-- that were open when it was found to be too many, this one included.
 create or replace function penstock_data.drop_surplus_segment(p_now timestamptz, out affected bigint, out more boolean)
 language plpgsql as $$
 declare

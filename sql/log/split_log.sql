@@ -1,6 +1,7 @@
--- Cut the messages between two offsets, of those topics that the end stands for, into pieces of at most max_rows messages: ids above after_id and up to through_id.
--- The same offsets always give the same pieces.  min_parts: make at least so many, when there are as many ids; else up to
--- four of ten thousand ids or more, so that a few tasks share the work.
+-- Cut the messages between two offsets, of those topics that the end stands for, into pieces of at most max_rows
+-- messages: ids above after_id and up to through_id.  The same offsets always give the same pieces.  min_parts: make at
+-- least so many, when there are as many ids; else up to four of ten thousand ids or more, so that a few tasks share the
+-- work.
 -- Errors: PS001, PS009 topics; PS005, PS015 offsets.
 -- Roles: consumer, admin
 create or replace function penstock.split_log(

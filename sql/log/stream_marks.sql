@@ -1,7 +1,7 @@
--- Stamps of offsets (docs/internals/spark.md).  An offset leaves the database, so a crash, a fail-over or a restore may lose
--- what it stands on while the offset stays.  Its stamp {"timeline": "1/1791023046123456", "lsn"} says where the WAL was when
--- its snapshot had been taken: the timeline, the run of the server that wrote it, and the place.  A row of stream_marks
--- remembers that the stamp was given.
+-- Stamps of offsets (docs/internals/spark.md).  An offset leaves the database, so a crash, a fail-over or a restore may
+-- lose what it stands on while the offset stays.  Its stamp {"timeline": "1/1791023046123456", "lsn"} says where the
+-- WAL was when its snapshot had been taken: the timeline, the run of the server that wrote it, and the place.  A row of
+-- stream_marks remembers that the stamp was given.
 
 -- The timeline that this server writes.
 create or replace function penstock_data.timeline() returns int
@@ -9,9 +9,9 @@ language sql volatile as $$
     select ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::int
 $$;
 
--- The run of this server: when it was started, in microseconds.  Copies of a server may write the same timeline, at the same
--- places, but each is a server that was started for itself.  A server that recovers from a crash of one of its processes
--- stays the same run: it has all that it flushed.
+-- The run of this server: when it was started, in microseconds.  Copies of a server may write the same timeline, at the
+-- same places, but each is a server that was started for itself.  A server that recovers from a crash of one of its
+-- processes stays the same run: it has all that it flushed.
 create or replace function penstock_data.boot() returns bigint
 language sql stable as $$
     select (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint
@@ -34,7 +34,8 @@ $$;
 
 -- Stamp a point whose snapshot was taken in an earlier statement, and remember it.  The transaction of the caller is
 -- flushed when it commits, with everything that the snapshot stands on.  p_stream_id 0: no named stream.
--- Marks are read from the newest on: below the oldest lie those that were deleted, as long as a held snapshot keeps them.
+-- Marks are read from the newest on: below the oldest lie those that were deleted, as long as a held snapshot keeps
+-- them.
 create or replace function penstock_data.stamped(p_point jsonb, p_stream_id bigint) returns jsonb
 language plpgsql
 set enable_seqscan = off
@@ -75,9 +76,9 @@ begin
 end
 $$;
 
--- Delete marks that prove nothing more.  Of the newest five runs twenty of each stream are kept, so that the way back is
--- short after a fail-over; of those before only the newest mark, which proves as much; of a thousand runs at most, so that
--- older offsets are refused.  Marks of an earlier release (boot 0) stay: no more are made.
+-- Delete marks that prove nothing more.  Of the newest five runs twenty of each stream are kept, so that the way back
+-- is short after a fail-over; of those before only the newest mark, which proves as much; of a thousand runs at most,
+-- so that older offsets are refused.  Marks of an earlier release (boot 0) stay: no more are made.
 create or replace function penstock_data.thin_marks() returns void
 language sql as $$
     with ranked as (
@@ -95,9 +96,9 @@ language sql as $$
         for update skip locked))
 $$;
 
--- Does this database remember everything that a point stands on?  A mark of the same run at the point's place in the WAL or
--- behind it proves it: a run writes one sequence, and nothing else writes it on.  A point without a stamp is of an earlier
--- release, or the beginning of the log.
+-- Does this database remember everything that a point stands on?  A mark of the same run at the point's place in the
+-- WAL or behind it proves it: a run writes one sequence, and nothing else writes it on.  A point without a stamp is of
+-- an earlier release, or the beginning of the log.
 create or replace function penstock_data.is_remembered(p_point jsonb, p_stream_id bigint) returns boolean
 language plpgsql stable
 set enable_seqscan = off
@@ -121,9 +122,9 @@ begin
 end
 $$;
 
--- May a stamp of an earlier release be this stream's?  It does not say which run gave it.  But of a named stream the newest
--- marks are all there, so that a point between two of them which has no mark comes from a history that this server has not
--- had.
+-- May a stamp of an earlier release be this stream's?  It does not say which run gave it.  But of a named stream the
+-- newest marks are all there, so that a point between two of them which has no mark comes from a history that this
+-- server has not had.
 create or replace function penstock_data.is_own(p_timeline int, p_lsn pg_lsn, p_stream_id bigint) returns boolean
 language sql stable as $$
     select p_stream_id = 0

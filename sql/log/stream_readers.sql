@@ -38,15 +38,16 @@ language sql stable as $$
         p_stream.start_offset)
 $$;
 
--- The name of a stream's reader: the stream's own for the first topic when it is alone, else with the topic's behind it.
+-- The name of a stream's reader: the stream's own for the first topic when it is alone, else with the topic's behind
+-- it.
 create or replace function penstock_data.stream_reader_name(p_stream text, p_topic text, p_alone boolean) returns text
 language sql immutable as $$
     select case when p_alone then p_stream else left(p_stream || ':' || p_topic, 200) end
 $$;
 
--- Give each topic of a stream its reader: at the stream's offset when that stands for the topic, else at the beginning of
--- the log, until it has caught up.  The readers of topics that are not read now stay where they are: they keep the log for
--- the day when the topic is read again, until they are deleted.
+-- Give each topic of a stream its reader: at the stream's offset when that stands for the topic, else at the beginning
+-- of the log, until it has caught up.  The readers of topics that are not read now stay where they are: they keep the
+-- log for the day when the topic is read again, until they are deleted.
 create or replace function penstock_data.fit_readers(p_stream penstock_data.streams, p_topic_ids bigint[], p_alone boolean) returns void
 language plpgsql as $$
 declare

@@ -1,9 +1,10 @@
--- Open the stream of a group, or make it: from then on its topics' logs are kept for it, and list_readers() shows its lag.
--- Returns the offset where it began, which is the one given when the group was new (null: the end of the log), and the
--- first one ever after.  Its first reader has the group's name if it is alone, all others the topic's behind it.  Readers of
--- topics that the group has read before and that are not named now stay, and keep the log, until they are deleted.
--- Locks: the stream.  Errors: PS001, PS009 topics; PS005, PS015 offset; PS006 another entity, or a reader of that name that
--- is not its own.
+-- Open the stream of a group, or make it: from then on its topics' logs are kept for it, and list_readers() shows its
+-- lag.  Returns the offset where it began, which is the one given when the group was new (null: the end of the log),
+-- and the first one ever after.  Its first reader has the group's name if it is alone, all others the topic's behind
+-- it.  Readers of topics that the group has read before and that are not named now stay, and keep the log, until they
+-- are deleted.
+-- Locks: the stream.  Errors: PS001, PS009 topics; PS005, PS015 offset; PS006 another entity, or a reader of that name
+-- that is not its own.
 -- Roles: consumer, admin
 create or replace function penstock.open_stream(
     stream_name text, topic_ids bigint[], start_offset jsonb default null, entity text default 'messages', alone boolean default true

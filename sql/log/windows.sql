@@ -17,7 +17,8 @@ begin
 end
 $$;
 
--- Transactions that were open in the first snapshot and are finished in the second: the late ones of a window, in order.
+-- Transactions that were open in the first snapshot and are finished in the second: the late ones of a window, in
+-- order.
 create or replace function penstock_data.late_xids(p_from pg_snapshot, p_to pg_snapshot) returns xid8[]
 language sql immutable as $$
     select array(
@@ -46,8 +47,8 @@ begin
 end
 $$;
 
--- A transaction id that no transaction had before this call: the id of the caller's transaction if this call assigns it,
--- else the id of a subtransaction, which is rolled back.
+-- A transaction id that no transaction had before this call: the id of the caller's transaction if this call assigns
+-- it, else the id of a subtransaction, which is rolled back.
 create or replace function penstock_data.fresh_xid() returns xid8
 language plpgsql as $$
 declare
@@ -70,9 +71,9 @@ end
 $$;
 
 -- Windows in the order of ids need a lower bound for new ids: every message whose transaction is not below the xmax of
--- p_snapshot gets a higher id than p_id.  The xmax alone does not guarantee this, because transactions newer than the last
--- finished one may be running already.  So the xmax is raised to a transaction id that was assigned after the id was read.
--- The transactions in between count as unfinished, so the snapshot sees the same as before.
+-- p_snapshot gets a higher id than p_id.  The xmax alone does not guarantee this, because transactions newer than the
+-- last finished one may be running already.  So the xmax is raised to a transaction id that was assigned after the id
+-- was read.  The transactions in between count as unfinished, so the snapshot sees the same as before.
 -- p_id: the last id, read before the caller had a transaction id; null when it had one.  p_floor: what held before.
 create or replace function penstock_data.bound_window(inout p_snapshot pg_snapshot, inout p_id bigint, p_floor bigint)
 language plpgsql as $$

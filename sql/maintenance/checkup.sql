@@ -42,7 +42,8 @@ language sql stable as $$
     from penstock.horizon_holders(p_age) h where h.kind = 'prepared transaction'
 $$;
 
--- A step of housekeeping fails, or has not been done for a day.  A lock that can't be had now and then is no failure yet.
+-- A step of housekeeping fails, or has not been done for a day.  A lock that can't be had now and then is no failure
+-- yet.
 create or replace function penstock_data.check_maintenance_steps() returns table (name text, ok boolean, detail text, advice text)
 language sql stable as $$
     select 'maintenance', count(*) = 0,

@@ -1,5 +1,6 @@
 -- What the steps of housekeeping do.  Those that go over rows deal with p_limit of them at most, leave rows alone that
--- another transaction holds, and return how many they dealt with.  Those of one queue return null when they left it alone.
+-- another transaction holds, and return how many they dealt with.  Those of one queue return null when they left it
+-- alone.
 
 create or replace function penstock_data.forget_dedupe_keys(p_now timestamptz, p_limit int) returns bigint
 language plpgsql as $$
@@ -65,8 +66,8 @@ language sql as $$
     select count(*) from gone
 $$;
 
--- Lanes of a queue with nothing in them for ten minutes.  Not sooner: while a snapshot is held, a fresh row on top keeps a
--- look-up from walking over the dead ones below.
+-- Lanes of a queue with nothing in them for ten minutes.  Not sooner: while a snapshot is held, a fresh row on top
+-- keeps a look-up from walking over the dead ones below.
 create or replace function penstock_data.trim_lanes(p_queue penstock_data.queues, p_now timestamptz, p_limit int) returns bigint
 language plpgsql as $$
 declare

@@ -1,8 +1,8 @@
 -- Messages whose time is over, by their expiry or by the retention of the queue: they lapse instead of being delivered.
 
--- Is the time of scheduled messages over?  One answer for each, in their order.  A message that the log has lost counts as
--- over.  A requeued dead letter has a time of its own (schema/tables/renewals.sql).
--- In PL/pgSQL, because its plan is kept.
+-- Is the time of scheduled messages over?  One answer for each, in their order.  A message that the log has lost counts
+-- as over.  A requeued dead letter has a time of its own (schema/tables/renewals.sql).  In PL/pgSQL, because its plan
+-- is kept.
 create or replace function penstock_data.are_over(p_queue penstock_data.queues, p_ids bigint[], p_now timestamptz) returns boolean[]
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 begin
@@ -20,8 +20,8 @@ begin
 end
 $$;
 
--- When a message that an operator brings back expires: as long after now as it did after its publication, and not within a
--- minute, so that a consumer can see it.  An expiry a thousand years away stays.
+-- When a message that an operator brings back expires: as long after now as it did after its publication, and not
+-- within a minute, so that a consumer can see it.  An expiry a thousand years away stays.
 create or replace function penstock_data.renewed_expiry(p_expires_at timestamptz, p_published_at timestamptz, p_now timestamptz)
 returns timestamptz
 language sql immutable as $$
@@ -29,8 +29,8 @@ language sql immutable as $$
         when p_expires_at is not null then p_now + greatest(p_expires_at - p_published_at, interval '1 minute') end
 $$;
 
--- fifo: the first messages that wait in the backlog of these lanes lapse when their time is over, up to the first that lives.
--- Returns how many.  Under the queue's lock.
+-- fifo: the first messages that wait in the backlog of these lanes lapse when their time is over, up to the first that
+-- lives.  Returns how many.  Under the queue's lock.
 create or replace function penstock_data.lapse_in_lanes(p_queue penstock_data.queues, p_lanes text[], p_now timestamptz) returns int
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
@@ -71,8 +71,9 @@ begin
 end
 $$;
 
--- Of messages that a claim has found in the schedule, let those lapse whose time is over, and in a fifo queue the next of
--- their lanes as well.  Here and now, so the receipt has no lanes to learn from.  Returns how many.  Under the queue's lock.
+-- Of messages that a claim has found in the schedule, let those lapse whose time is over, and in a fifo queue the next
+-- of their lanes as well.  Here and now, so the receipt has no lanes to learn from.  Returns how many.  Under the
+-- queue's lock.
 create or replace function penstock_data.lapse_found(
     p_queue penstock_data.queues, p_ids bigint[], p_lanes text[], p_over boolean[], p_now timestamptz
 ) returns int
@@ -94,9 +95,9 @@ begin
 end
 $$;
 
--- May a queue hold a message whose time is over?  Asked by maintain() before it takes the queue's lock.  Looks at the first
--- entries of indexes: what expires first in the schedule, the oldest messages of a queue with a retention, and the first
--- message that the queue has not read.  Locks: none.
+-- May a queue hold a message whose time is over?  Asked by maintain() before it takes the queue's lock.  Looks at the
+-- first entries of indexes: what expires first in the schedule, the oldest messages of a queue with a retention, and
+-- the first message that the queue has not read.  Locks: none.
 create or replace function penstock_data.has_lapsed(p_queue penstock_data.queues, p_now timestamptz) returns boolean
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
@@ -128,8 +129,8 @@ begin
 end
 $$;
 
--- Is the time of the first unread message of a queue over?  Asked before the unread log is read: nearly always it is not,
--- and the log may be long.  Whether a filter lets that message pass does not matter: else it would be passed over.
+-- Is the time of the first unread message of a queue over?  Asked before the unread log is read: nearly always it is
+-- not, and the log may be long.  Whether a filter lets that message pass does not matter: else it would be passed over.
 create or replace function penstock_data.head_is_over(p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz)
 returns boolean
 language plpgsql stable

@@ -10,11 +10,13 @@ as $$
 $$;
 comment on function penstock.maintenance_steps() is 'The steps of housekeeping, and which of them fail.';
 
--- One step of housekeeping, a bounded amount of it.  more: there is more to do, call it again.  error: why it failed; what
--- it did is undone then, and health() tells since when it fails.  No row: another session does it at this moment.
+-- One step of housekeeping, a bounded amount of it.  more: there is more to do, call it again.  error: why it failed;
+-- what it did is undone then, and health() tells since when it fails.  No row: another session does it at this moment.
 -- Call it in a transaction of its own: what it takes from queues belongs to the transaction until it ends.
--- Errors: PS005 unknown step; PS005 under REPEATABLE READ or SERIALIZABLE, where it could not see what was written just now.
--- Locks: the claim lock of one queue; or briefly the table of one segment, or the log.  It waits 50 ms for a lock at most.
+-- Errors: PS005 unknown step; PS005 under REPEATABLE READ or SERIALIZABLE, where it could not see what was written just
+-- now.
+-- Locks: the claim lock of one queue; or briefly the table of one segment, or the log.  It waits 50 ms for a lock at
+-- most.
 -- Roles: consumer, admin
 create or replace function penstock.maintain_step(step_name text) returns table (step text, affected bigint, more boolean, error text)
 language plpgsql security definer
@@ -30,9 +32,9 @@ end
 $$;
 comment on function penstock.maintain_step(text) is 'One step of housekeeping, a bounded amount of it.';
 
--- All housekeeping, each step in transactions of its own: call penstock.run_maintenance().  Safe from everywhere at once,
--- and consuming never depends on it.  A step that fails is told by a warning and stops no other.
--- It commits, so it can't be called inside a transaction; its caller's rights are enough, because each step has its own.
+-- All housekeeping, each step in transactions of its own: call penstock.run_maintenance().  Safe from everywhere at
+-- once, and consuming never depends on it.  A step that fails is told by a warning and stops no other.  It commits, so
+-- it can't be called inside a transaction; its caller's rights are enough, because each step has its own.
 -- Roles: consumer, admin
 create or replace procedure penstock.run_maintenance()
 language plpgsql as $$
@@ -56,8 +58,9 @@ $$;
 comment on procedure penstock.run_maintenance() is 'All housekeeping, each step in transactions of its own.';
 
 -- Housekeeping in one transaction, for callers that can't call run_maintenance(): every step once, but for those that
--- need a transaction of their own because others would wait for what they hold (claims taken back, lanes trimmed, messages
--- moved, messages lapsed, segments dropped).  At most one segment is emptied.  No row: another session does that step.
+-- need a transaction of their own because others would wait for what they hold (claims taken back, lanes trimmed,
+-- messages moved, messages lapsed, segments dropped).  At most one segment is emptied.  No row: another session does
+-- that step.
 -- Errors: PS005 under REPEATABLE READ or SERIALIZABLE, where it could not see what was written just now.
 -- Locks: until the transaction ends the table of the segment that was emptied, so end it at once.
 -- Roles: consumer, admin
@@ -69,7 +72,8 @@ declare
     v_step text;
 begin
     perform penstock_data.check_maintenance();
-    -- Emptying can't be undone, so everything stored is looked at, unless another session empties a segment at this moment.
+    -- Emptying can't be undone, so everything stored is looked at, unless another session empties a segment at this
+    -- moment.
     perform from penstock_data.maintenance m where m.step = 'segments emptied' for update skip locked;
     if found then
         perform penstock_data.check_at_home(null);

@@ -17,9 +17,9 @@ begin
 end
 $$;
 
--- Is anything stored that this server has not given yet: a transaction id not below p_next, or a message id that was not
--- drawn?  Index probes only, some for each topic, queue and reader; p_most: of the newest so many of them, null: of all.
--- Stable, so that a statement that computes p_next as well looks at both at one moment.
+-- Is anything stored that this server has not given yet: a transaction id not below p_next, or a message id that was
+-- not drawn?  Index probes only, some for each topic, queue and reader; p_most: of the newest so many of them, null: of
+-- all.  Stable, so that a statement that computes p_next as well looks at both at one moment.
 create or replace function penstock_data.stored_ahead(p_next xid8, p_most int) returns boolean
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
@@ -81,9 +81,9 @@ begin
        or (select count(*) = 2 and bool_and(o.xmin = o.writer) from penstock_data.origin o) is not true then
         return 'this database was restored from another cluster';
     end if;
-    -- What is stored lies in the past of the session that sees it.  Only the caller's own writes may be newer than its snapshot,
-    -- and then a new transaction id decides, where one can be had.  All in a subtransaction that is undone: else the caller
-    -- would hold locks on every segment until it ends, and none could be emptied.
+    -- What is stored lies in the past of the session that sees it.  Only the caller's own writes may be newer than its
+    -- snapshot, and then a new transaction id decides, where one can be had.  All in a subtransaction that is undone:
+    -- else the caller would hold locks on every segment until it ends, and none could be emptied.
     begin
         v_ahead := (select penstock_data.stored_ahead(pg_snapshot_xmax(pg_current_snapshot()), p_most))
             and (current_setting('transaction_read_only') = 'on' or (select penstock_data.stored_ahead(penstock_data.fresh_xid(), p_most)));

@@ -1,7 +1,7 @@
--- After a dump was restored into another cluster, or logical replication carried the log there, the transaction ids of the
--- log mean nothing: stamp the log anew, and bring along what neither carries.
--- Every queue keeps exactly its unread messages; a reader may see again what it read above its first unread message.
--- Returns how many messages were stamped; 0, with a notice, where the log is at home.
+-- After a dump was restored into another cluster, or logical replication carried the log there, the transaction ids of
+-- the log mean nothing: stamp the log anew, and bring along what neither carries.  Every queue keeps exactly its unread
+-- messages; a reader may see again what it read above its first unread message.  Returns how many messages were
+-- stamped; 0, with a notice, where the log is at home.
 -- Errors: PS005 while a subscription still writes to the log.  Locks: everything; stop all clients first.
 -- Roles: admin
 create or replace function penstock.rebase() returns bigint

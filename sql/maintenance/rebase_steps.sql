@@ -94,9 +94,10 @@ begin
 end
 $$;
 
--- Sequences are not carried by logical replication: put each above all that was drawn from it.  Columns are found in the
--- catalog: those that draw from the sequence, and those named after it (message_id, message_ids; queue_id for the ids of
--- queues).  Messages and receipts outlive their topic and queue, and positions remember ids whose messages are gone.
+-- Sequences are not carried by logical replication: put each above all that was drawn from it.  Columns are found in
+-- the catalog: those that draw from the sequence, and those named after it (message_id, message_ids; queue_id for the
+-- ids of queues).  Messages and receipts outlive their topic and queue, and positions remember ids whose messages are
+-- gone.
 create or replace function penstock_data.raise_sequences() returns void
 language plpgsql as $$
 declare
@@ -132,8 +133,8 @@ begin
 end
 $$;
 
--- Tables are not made by logical replication: a segment that the old server added has none here, and one that it dropped
--- is still attached.
+-- Tables are not made by logical replication: a segment that the old server added has none here, and one that it
+-- dropped is still attached.
 create or replace function penstock_data.match_segments() returns void
 language plpgsql as $$
 declare

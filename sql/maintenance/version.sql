@@ -4,8 +4,15 @@ create or replace function penstock.schema_version() returns int
 language sql immutable as $$ select 1 $$;
 comment on function penstock.schema_version() is 'The version of the installed schema.';
 
--- What names the scripts that installed the schema, so that two builds of one version can be told apart.  Null: psql ran
--- them, which can't know their text; `penstock init` puts the fingerprint in.
+-- Counts the additions to the public functions of one version.  A client works with the revision that it was made for
+-- and with every later one, so clients of an earlier release go on after an upgrade.
+-- Roles: publisher, consumer, monitor, admin
+create or replace function penstock.schema_revision() returns int
+language sql immutable as $$ select 1 $$;
+comment on function penstock.schema_revision() is 'Counts the additions to the public functions of one schema version.';
+
+-- What names the scripts that installed the schema, so that two builds of one version can be told apart.  Null: psql
+-- ran them, which can't know their text; `penstock init` puts the fingerprint in.
 -- Roles: publisher, consumer, monitor, admin
 create or replace function penstock.schema_fingerprint() returns text
 language sql immutable as $$ select null::text $$;

@@ -1,5 +1,5 @@
--- Append messages that are nothing but payload and headers: publish_messages without its other arguments, for callers inside
--- the engine.  p_headers has one element for each payload, or a single one for all.  Returns the ids in order.
+-- Append messages that are nothing but payload and headers: publish_messages without its other arguments, for callers
+-- inside the engine.  p_headers has one element for each payload, or a single one for all.  Returns the ids in order.
 -- Errors: those of publish_messages.
 create or replace function penstock_data.append_plain(p_topic_name text, p_payloads jsonb[], p_headers jsonb[]) returns bigint[]
 language plpgsql as $$

@@ -1,6 +1,6 @@
 -- Look at a queue's messages without claiming them, in the order of their ids, a page at a time.
--- state as in message_state.  visible_at: since or until when it is due, or when its claim ends.  blocked_by: the message
--- that holds it up, its state and token, and until when.
+-- state as in message_state.  visible_at: since or until when it is due, or when its claim ends.  blocked_by: the
+-- message that holds it up, its state and token, and until when.
 -- Roles: consumer, admin
 create or replace function penstock.browse_messages(queue_name text, after bigint default 0, page_size int default 100)
 returns table (

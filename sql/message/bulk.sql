@@ -2,8 +2,8 @@
 --     select penstock.create_stage();
 --     copy penstock_stage (payload, key) from stdin;
 --     select penstock.publish_stage('orders');
--- The stage is a temporary table of the caller's own, dropped at commit.  So the caller needs no rights on the log, and a
--- failed load leaves nothing behind.  Both functions run with the caller's rights.
+-- The stage is a temporary table of the caller's own, dropped at commit.  So the caller needs no rights on the log, and
+-- a failed load leaves nothing behind.  Both functions run with the caller's rights.
 -- Roles: publisher, admin
 create or replace function penstock.create_stage() returns void
 language plpgsql security invoker as $$

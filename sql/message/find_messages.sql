@@ -1,8 +1,8 @@
 -- A page of a queue's messages in one state, without claiming them and without their payloads: 'waiting', 'blocked',
--- 'delayed', 'retrying', 'claimed' or 'dead', as message_state tells it, or 'scheduled' (delayed or retrying); and of those
--- only the ones with this key, this correlation id, or headers that contain these.
--- visible_at: since or until when it is due, when its claim ends, or when it died.  blocked_by: the message that holds it
--- up, its state and token, and until when.
+-- 'delayed', 'retrying', 'claimed' or 'dead', as message_state tells it, or 'scheduled' (delayed or retrying); and of
+-- those only the ones with this key, this correlation id, or headers that contain these.
+-- visible_at: since or until when it is due, when its claim ends, or when it died.  blocked_by: the message that holds
+-- it up, its state and token, and until when.
 -- after: the `place` of the last row of the page before.  A call visits 10,000 messages at most: when it stopped there
 -- with a page that is not full, a last row without a message_id tells the place to go on from.
 -- Errors: PS002 unknown queue, PS005 state, after or page_size, PS009 a queue reserved for others.

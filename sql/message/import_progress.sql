@@ -17,7 +17,8 @@ $$;
 comment on function penstock.import_progress(text, text) is 'How many rows of a source were imported into a topic.';
 
 -- Record that rows of a source were imported: from rows_before to rows_done.  Call it in the transaction that publishes
--- them: then a repeated import publishes no row twice.  Locks: the source's row, so a second import of it waits, and then fails.
+-- them: then a repeated import publishes no row twice.  Locks: the source's row, so a second import of it waits, and
+-- then fails.
 -- Errors: PS001, PS005 another session imported from the same source meanwhile, PS009.
 -- Roles: publisher, admin
 create or replace function penstock.note_import(source text, topic_name text, rows_before bigint, rows_done bigint) returns void

@@ -1,9 +1,9 @@
 -- All about one message in one queue: where it is, what it holds, and its attempts so far, oldest first.
 -- payload is text, cut after most_characters; payload_bytes is its whole size.  state as in message_state, or null when
 -- neither the queue nor its history knows the message any more; no row when the message is gone altogether.
--- visible_at: since or until when it is due, when its claim ends, or when it died.  blocked_by: the message that holds it
--- up, its state and token, and until when.  Of a done message the last entry of history tells whether it was acked or lapsed.
--- 20,000 receipts are searched at most, from the message on and from now back.
+-- visible_at: since or until when it is due, when its claim ends, or when it died.  blocked_by: the message that holds
+-- it up, its state and token, and until when.  Of a done message the last entry of history tells whether it was acked
+-- or lapsed. 20,000 receipts are searched at most, from the message on and from now back.
 -- Errors: PS002 unknown queue, PS005 most_characters, PS009 a queue reserved for others.
 -- Roles: consumer, admin
 create or replace function penstock.inspect_message(queue_name text, message_id bigint, most_characters int default 65536)

@@ -1,7 +1,7 @@
 -- Move messages that wait in a queue to another topic, in the order in which they would be claimed, `most` at a time.
--- They are published there and done here, in one transaction; their headers keep the first id (penstock-original-id) and
--- the queue they left (penstock-moved-from).  Claimed and delayed messages stay, and a paused queue gives out none.
--- Returns how many were moved: 0 when none is left.  Locks: the queue's claim lock.
+-- They are published there and done here, in one transaction; their headers keep the first id (penstock-original-id)
+-- and the queue they left (penstock-moved-from).  Claimed and delayed messages stay, and a paused queue gives out
+-- none.  Returns how many were moved: 0 when none is left.  Locks: the queue's claim lock.
 -- Errors: PS001, PS002, PS005 the queue's own topic, PS009, PS013, PS018 another transaction holds the queue.
 -- Roles: admin
 create or replace function penstock.move_messages(queue_name text, topic_name text, most int default 1000) returns int
@@ -15,7 +15,8 @@ declare
     v_taken record;
 begin
     perform penstock_data.check_move(move_messages.queue_name, move_messages.topic_name, most);
-    -- First and alone, so that the claim below has its turn, and no rows mean that none is left, unless slices are locked.
+    -- First and alone, so that the claim below has its turn, and no rows mean that none is left, unless slices are
+    -- locked.
     if not penstock_data.await_lone_turn(move_messages.queue_name) then
         perform penstock_data.fail('PS018', format('queue %L is busy: another claim holds it', move_messages.queue_name));
     end if;
@@ -51,9 +52,9 @@ end
 $$;
 comment on function penstock.move_messages(text, text, int) is 'Move waiting messages of a queue to another topic; returns how many.';
 
--- Move dead letters of a queue to another topic, all of them or those named, `most` at a time.  They are published there
--- and gone here, in one transaction; their headers are those of move_messages, and what expires does so after as long as it
--- had at first.  Returns how many.
+-- Move dead letters of a queue to another topic, all of them or those named, `most` at a time.  They are published
+-- there and gone here, in one transaction; their headers are those of move_messages, and what expires does so after as
+-- long as it had at first.  Returns how many.
 -- Errors: PS001, PS002, PS005 the queue's own topic, PS009, PS013, PS014 an id that is no dead letter of the queue.
 -- Roles: admin
 create or replace function penstock.move_dlq_messages(

@@ -1,6 +1,6 @@
--- Append a message to a topic, in the caller's transaction.  Returns its id, or with a dedupe key seen within its window
--- the id of the first message, and then publishes nothing.
--- Costs one insert, however many queues the topic has.  Locks: none, but publishers of one dedupe key wait for each other.
+-- Append a message to a topic, in the caller's transaction.  Returns its id, or with a dedupe key seen within its
+-- window the id of the first message, and then publishes nothing.  Costs one insert, however many queues the topic
+-- has.  Locks: none, but publishers of one dedupe key wait for each other.
 -- Errors: PS001 unknown topic, PS005 and PS007 arguments, PS009 not permitted, PS010 rebase needed, PS013 log full.
 -- Roles: publisher, admin
 create or replace function penstock.publish_message(
@@ -18,9 +18,9 @@ declare
     v_topic   record;
     v_delayed timestamptz;
     v_first   bigint;
-    -- The transaction's id is assigned before the look for waiting consumers, so that a consumer that registers after that
-    -- look gets a later one: see start_waiting.  The message's id is drawn after it: see penstock_data.messages.  A bare
-    -- message, which has a payload and nothing else, gets its id here.
+    -- The transaction's id is assigned before the look for waiting consumers, so that a consumer that registers after
+    -- that look gets a later one: see start_waiting.  The message's id is drawn after it: see penstock_data.messages.
+    -- A bare message, which has a payload and nothing else, gets its id here.
     v_id      bigint := case
         when pg_current_xact_id() is not null and priority = 0 and deliver_after is null and headers is null and key is null
             and expires_at is null and dedupe_key is null and correlation_id is null and tenant_id is null
@@ -28,10 +28,10 @@ declare
         then nextval('penstock_data.message_id') end;
 begin
     if v_id is not null then
-        -- One statement, because a single message costs mostly the start of its statements and expressions.  If it inserts
-        -- nothing, the statements below find out why.  A volatile call in the select list, a join for the incarnation and
-        -- RETURNING would each cost a plan node or a projection more.  A consumer that was waiting when the caller's statement
-        -- began may have ended its wait since: topic_woken looks again.
+        -- One statement, because a single message costs mostly the start of its statements and expressions.  If it
+        -- inserts nothing, the statements below find out why.  A volatile call in the select list, a join for the
+        -- incarnation and RETURNING would each cost a plan node or a projection more.  A consumer that was waiting when
+        -- the caller's statement began may have ended its wait since: topic_woken looks again.
         insert into penstock_data.messages (id, topic_id, segment, payload)
         select v_id, t.id, s.message_segment, payload
         from penstock_data.topics t, penstock_data.settings s

@@ -13,10 +13,10 @@ language sql immutable as $$
         when p_attempt > 0 then 'retrying' else 'delayed' end
 $$;
 
--- Since when a message with a place of its own is due.  visible_at is also its place in the schedule, and later than that
--- when the queue read the message late, or promoted it behind the head of its lane: then the log knows better.
--- Not for messages that came back (they have an attempt, a history, or the xid of the transaction that released them), nor
--- for those that were delivered to the queue alone, whose xid is 3.
+-- Since when a message with a place of its own is due.  visible_at is also its place in the schedule, and later than
+-- that when the queue read the message late, or promoted it behind the head of its lane: then the log knows better.
+-- Not for messages that came back (they have an attempt, a history, or the xid of the transaction that released them),
+-- nor for those that were delivered to the queue alone, whose xid is 3.
 create or replace function penstock_data.due_since(
     p_visible_at timestamptz, p_fresh boolean, p_xid xid8, p_published_at timestamptz, p_deliver_after timestamptz
 ) returns timestamptz
@@ -24,8 +24,8 @@ language sql immutable as $$
     select case when p_fresh and p_xid <> '3' then least(p_visible_at, greatest(p_published_at, p_deliver_after)) else p_visible_at end
 $$;
 
--- fifo: the place of an unread message in its lane.  It is behind everything that the queue has read, and the window that
--- is being read comes before the next one.
+-- fifo: the place of an unread message in its lane.  It is behind everything that the queue has read, and the window
+-- that is being read comes before the next one.
 create or replace function penstock_data.unread_place(p_window_to pg_snapshot, p_xid xid8, p_id bigint) returns bigint
 language sql immutable as $$
     select 4611686018427387904 + case when pg_visible_in_snapshot(p_xid, p_window_to) then 0 else 2305843009213693952 end + p_id
@@ -95,8 +95,8 @@ $$;
 
 -- How many messages of a queue are pending, by state.  p_limit bounds the rows that are visited in the log, in the
 -- schedule and in the backlog, each; null: all are counted.
--- oldest_waiting_at: since when something is due and not claimed, waiting or blocked; oldest_blocked_at: the same of what
--- is blocked.  Where many have a place of their own, the log is asked about the first of them only.
+-- oldest_waiting_at: since when something is due and not claimed, waiting or blocked; oldest_blocked_at: the same of
+-- what is blocked.  Where many have a place of their own, the log is asked about the first of them only.
 -- blocked_by: what holds up the first that is blocked.  oldest_unread_at: when the oldest unread message was published.
 create or replace function penstock_data.count_states(p_queue_id bigint, p_now timestamptz, p_limit int)
 returns table (
@@ -212,8 +212,8 @@ language sql stable rows 1 as $$
         (select count(*) from penstock_data.dead_letters l where l.queue_id = p_queue_id) l
 $$;
 
--- The pending messages of a queue with an id above p_after and up to p_through, each with its state, since or until when
--- it is due, and what blocks it.  With p_limit a page of them in the order of ids, found at a bounded cost.
+-- The pending messages of a queue with an id above p_after and up to p_through, each with its state, since or until
+-- when it is due, and what blocks it.  With p_limit a page of them in the order of ids, found at a bounded cost.
 create or replace function penstock_data.pending_messages(p_queue_id bigint, p_after bigint, p_through bigint, p_limit int)
 returns table (
     message_id bigint, state text, attempt int, due_at timestamptz, history jsonb,

@@ -1,10 +1,9 @@
 -- Register a consumer that is going to wait until this queue has a message.  Returns the channel to LISTEN on.
 -- The order that misses no message: LISTEN, start_waiting, claim once more, then wait.  Publishers notify for the given
--- seconds, or until a claim with this token (without a token: any claim) finds something; repeat it as often as you look
--- in vain.
--- A transaction that had published before, and commits later, sends no notification.  Its id is below any that is drawn
--- (pg_current_xact_id) after this call has committed: until pg_snapshot_xmin(pg_current_snapshot()) is above that one, look
--- now and then.
+-- seconds, or until a claim with this token (without a token: any claim) finds something; repeat it as often as you
+-- look in vain.  A transaction that had published before, and commits later, sends no notification.  Its id is below
+-- any that is drawn (pg_current_xact_id) after this call has committed: until pg_snapshot_xmin(pg_current_snapshot())
+-- is above that one, look now and then.
 -- Roles: consumer, admin
 create or replace function penstock.start_waiting(queue_name text, seconds int default 5, consumer_token text default null)
 returns text

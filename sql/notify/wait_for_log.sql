@@ -1,5 +1,6 @@
 -- Register a reader that is going to wait until one of these topics has a message.  Returns the channels to LISTEN on.
--- The order that misses no message: LISTEN, wait_for_log, look once more, then wait.  Publishers notify for the given seconds.
+-- The order that misses no message: LISTEN, wait_for_log, look once more, then wait.  Publishers notify for the given
+-- seconds.
 -- Roles: consumer, admin
 create or replace function penstock.wait_for_log(topic_ids bigint[], seconds int default 2) returns setof text
 language plpgsql security definer

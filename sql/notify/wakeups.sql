@@ -55,8 +55,8 @@ begin
 end
 $$;
 
--- Notify the consumers that wait for a queue: a message has arrived that is due at p_due.  A consumer whose wait ends by
--- then is not notified, because it looks again anyway.
+-- Notify the consumers that wait for a queue: a message has arrived that is due at p_due.  A consumer whose wait ends
+-- by then is not notified, because it looks again anyway.
 create or replace function penstock_data.wake_queue(p_queue_id bigint, p_message_id bigint, p_due timestamptz default '-infinity')
 returns void
 language plpgsql as $$

@@ -123,15 +123,16 @@ language sql immutable as $$
     select coalesce(p_position.level_turns[array_position(coalesce(p_position.levels, '{0}'), p_priority)], 0)
 $$;
 
--- fair: the turn that a message can have now: the current one, or the next when claims have passed its place in this one.
+-- fair: the turn that a message can have now: the current one, or the next when claims have passed its place in this
+-- one.
 create or replace function penstock_data.turn_for(p_turn bigint, p_turn_id bigint, p_message_id bigint) returns bigint
 language sql immutable as $$
     select p_turn + case when p_message_id <= p_turn_id then 1 else 0 end
 $$;
 
--- fair: give messages their turns.  A key's messages follow each other, so a busy key gets later turns than a quiet one.
--- Each priority has turns of its own, its lanes are named '<priority>:<key>'.  A message without a key is its own key.
--- Returns how many can be claimed.  Under the queue's lock.
+-- fair: give messages their turns.  A key's messages follow each other, so a busy key gets later turns than a quiet
+-- one.  Each priority has turns of its own, its lanes are named '<priority>:<key>'.  A message without a key is its own
+-- key.  Returns how many can be claimed.  Under the queue's lock.
 create or replace function penstock_data.take_turns(
     p_position penstock_data.positions, p_entries penstock_data.entry[], p_now timestamptz
 ) returns int

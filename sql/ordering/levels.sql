@@ -51,7 +51,8 @@ language sql immutable rows 1 as $$
         p_position.level_turn_ids) as l(priority, floor, floor_id, turn, turn_id)
 $$;
 
--- Forget the priorities that are no longer in use: no message is scheduled with them, and none is claimed that could be.
+-- Forget the priorities that are no longer in use: no message is scheduled with them, and none is claimed that could
+-- be.
 create or replace function penstock_data.forget_levels(p_position penstock_data.positions) returns penstock_data.positions
 language plpgsql as $$
 declare
@@ -103,7 +104,8 @@ language sql stable rows 1 as $$
     select * from penstock_data.positions p where p.queue_id = p_queue_id order by p.seq desc limit 1
 $$;
 
--- The same for those who ask what a queue has not read: a message may have been claimed ahead since the position was written.
+-- The same for those who ask what a queue has not read: a message may have been claimed ahead since the position was
+-- written.
 create or replace function penstock_data.seen_position(p_queue_id bigint) returns penstock_data.positions
 language plpgsql stable as $$
 declare

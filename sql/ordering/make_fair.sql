@@ -1,6 +1,7 @@
 -- Turn a standard queue into a fair one, whatever it holds.  What a direct queue has read of its window becomes a
--- snapshot that has seen just that, so that no message of the backlog is moved; only the rest of the transaction in whose
--- midst it stands is scheduled at once.  Errors: PS002 it was deleted.  Locks: the queue's claim lock until the transaction ends.
+-- snapshot that has seen just that, so that no message of the backlog is moved; only the rest of the transaction in
+-- whose midst it stands is scheduled at once.  Errors: PS002 it was deleted.  Locks: the queue's claim lock until the
+-- transaction ends.
 create or replace function penstock_data.make_fair(p_queue_name text) returns void
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
 -- Take up to p_limit due messages out of the schedule into a claim: higher priority first, then due time or turn, then
--- log order.  p_levels are the priorities to look at.  Messages whose time is over lapse instead of being delivered, and
--- others take their places: a consumer must not take the queue for empty.  Once something is found, a thousand of them end it.
--- Goes on behind the place of each level, and moves it.  Under the queue's lock.
+-- log order.  p_levels are the priorities to look at.  Messages whose time is over lapse instead of being delivered,
+-- and others take their places: a consumer must not take the queue for empty.  Once something is found, a thousand of
+-- them end it.  Goes on behind the place of each level, and moves it.  Under the queue's lock.
 create or replace function penstock_data.pick_scheduled(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_levels int[],
     p_token text, p_deadline timestamptz, p_now timestamptz, p_limit int
@@ -42,8 +42,9 @@ begin
         if v_found.count > 0 then
             v_free := penstock_data.lock_places(v_found.places);
             if cardinality(v_free) < v_found.count then
-                -- Claims ahead have locked the others.  They are due again if those roll back, so the claim has to look below the
-                -- floors soon (look_again); a fair queue does not pass them, because its turns don't come back.
+                -- Claims ahead have locked the others.  They are due again if those roll back, so the claim has to look
+                -- below the floors soon (look_again); a fair queue does not pass them, because its turns don't come
+                -- back.
                 if not v_fair and v_found.count = v_look and cardinality(v_free) < v_left and v_look < 10000 then
                     v_look := least(2 * v_look + 100, 10000);
                     continue;
@@ -118,8 +119,8 @@ begin
 end
 $$;
 
--- The first due messages of some levels, in claim order, behind the places of these levels: by due time, or by rank in a
--- fair queue.  Plain SQL, stable, so that the planner puts it into the calling statement.
+-- The first due messages of some levels, in claim order, behind the places of these levels: by due time, or by rank in
+-- a fair queue.  Plain SQL, stable, so that the planner puts it into the calling statement.
 create or replace function penstock_data.due_messages(
     p_queue_id bigint, p_position penstock_data.positions, p_levels int[], p_fair boolean, p_now timestamptz, p_limit int
 ) returns table (place tid, message_id bigint, attempt int, lane text, history jsonb, priority int, visible_at timestamptz, rank bigint)
@@ -189,7 +190,8 @@ begin
 end
 $$;
 
--- Rows of the schedule were passed over that others have locked.  Look below the floors in a moment: they may roll back.
+-- Rows of the schedule were passed over that others have locked.  Look below the floors in a moment: they may roll
+-- back.
 create or replace function penstock_data.look_again(p_position penstock_data.positions, p_now timestamptz)
 returns penstock_data.positions
 language plpgsql as $$
@@ -200,7 +202,8 @@ begin
 end
 $$;
 
--- fair: the turns after a pick.  Each level has turns of its own: what is claimed ahead of the others must not end theirs.
+-- fair: the turns after a pick.  Each level has turns of its own: what is claimed ahead of the others must not end
+-- theirs.
 create or replace function penstock_data.with_turns(
     p_position penstock_data.positions, p_priorities int[], p_ranks bigint[], p_ids bigint[]
 ) returns penstock_data.positions

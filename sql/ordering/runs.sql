@@ -1,8 +1,8 @@
--- Runs: fifo queues in which a claim takes as many consecutive messages of one key as fit (SQS's rule).  The backlog holds
--- every unfinished message of a lane; those that are out, claimed or back in the schedule, are held.  What a lane gives is
--- always its lowest messages: those held and due in the schedule, or not held; a claimed one stops it.  So a message that
--- came back early is delivered although later ones are still claimed, and one that is claimed for longer holds up all
--- behind it.  docs/internals/lanes.md
+-- Runs: fifo queues in which a claim takes as many consecutive messages of one key as fit (SQS's rule).  The backlog
+-- holds every unfinished message of a lane; those that are out, claimed or back in the schedule, are held.  What a lane
+-- gives is always its lowest messages: those held and due in the schedule, or not held; a claimed one stops it.  So a
+-- message that came back early is delivered although later ones are still claimed, and one that is claimed for longer
+-- holds up all behind it.  docs/internals/lanes.md
 
 -- Messages enter their lanes in the order given.  A lane without any gets its first one scheduled: that is its ticket.
 -- Returns how many can be claimed.  Under the queue's lock.
@@ -86,8 +86,8 @@ begin
 end
 $$;
 
--- The first unfinished messages of a lane.  gives: it can be claimed.  place: in the backlog.  out_place: in the schedule,
--- when it is there.  Plain SQL, stable, so that the planner puts it into the calling statement.
+-- The first unfinished messages of a lane.  gives: it can be claimed.  place: in the backlog.  out_place: in the
+-- schedule, when it is there.  Plain SQL, stable, so that the planner puts it into the calling statement.
 create or replace function penstock_data.lane_messages(p_queue_id bigint, p_lane text, p_now timestamptz, p_limit int)
 returns table (
     place tid, rank bigint, message_id bigint, lane text, held boolean, out_place tid, attempt int, history jsonb, gives boolean
@@ -107,9 +107,9 @@ language sql stable as $$
         where b.held and s.queue_id = p_queue_id and s.message_id = b.message_id) s on true
 $$;
 
--- Take what the lanes of the first p_most due tickets give, up to p_limit messages, out of the schedule and the backlog.
--- tickets, blocked: how many were found, and how many of them gave nothing.  last_…: the last ticket dealt with.
--- Under the queue's lock.
+-- Take what the lanes of the first p_most due tickets give, up to p_limit messages, out of the schedule and the
+-- backlog. tickets, blocked: how many were found, and how many of them gave nothing.  last_…: the last ticket dealt
+-- with.  Under the queue's lock.
 create or replace function penstock_data.take_runs(
     p_queue_id bigint, p_position penstock_data.positions, p_levels int[], p_now timestamptz, p_most int, p_limit int,
     out tickets int, out count int, out blocked int, out ids bigint[], out attempts int[], out lanes text[], out histories jsonb,

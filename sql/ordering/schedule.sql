@@ -76,8 +76,9 @@ $$;
 
 -- Queues that are not direct: bring the log into the schedule until p_wanted messages can be claimed or the log is used
 -- up.  p_last_id as in bound_window.  Under the queue's lock.
--- What is read here is locked until the transaction ends.  So little is read at first, and twice as much each time while claims
--- follow each other.  But a fair queue has to see what lies behind the busy keys, and a fifo queue what has a priority.
+-- What is read here is locked until the transaction ends.  So little is read at first, and twice as much each time
+-- while claims follow each other.  But a fair queue has to see what lies behind the busy keys, and a fifo queue what
+-- has a priority.
 create or replace function penstock_data.schedule_log(
     p_queue penstock_data.queues, p_position penstock_data.positions, p_now timestamptz, p_wanted int, p_last_id bigint
 ) returns penstock_data.positions
@@ -181,7 +182,8 @@ begin
     if not p_queue.direct then
         -- A fair queue reads ahead at every claim, or a quiet key would wait behind a busy one in the log.
         v_due := case when p_queue.ordering <> 'fair' then penstock_data.count_due(p_position, p_now, p_wanted) else 0 end;
-        -- A fifo queue looks at the log now and then although it has enough, or new keys would wait for ever behind busy ones.
+        -- A fifo queue looks at the log now and then although it has enough, or new keys would wait for ever behind
+        -- busy ones.
         if v_due < p_wanted or p_full and p_queue.ordering = 'fifo' then
             p_position := penstock_data.schedule_log(p_queue, p_position, p_now, greatest(p_wanted - v_due, 1), p_last_id);
         end if;

@@ -1,5 +1,5 @@
--- The id of a queue for a caller that only looks at it.  Members of penstock_monitor may look at every queue, also at one
--- that is reserved for other roles.
+-- The id of a queue for a caller that only looks at it.  Members of penstock_monitor may look at every queue, also at
+-- one that is reserved for other roles.
 create or replace function penstock_data.watched_queue(p_name text) returns bigint
 language plpgsql stable as $$
 declare
@@ -71,8 +71,8 @@ begin
 end
 $$;
 
--- A page of it: p_limit messages above p_after, in the order of ids.  When little is unread, that little is fetched and put
--- in order; else the log is walked from p_after on, which finds a page soon unless much of it was read already.
+-- A page of it: p_limit messages above p_after, in the order of ids.  When little is unread, that little is fetched and
+-- put in order; else the log is walked from p_after on, which finds a page soon unless much of it was read already.
 create or replace function penstock_data.unread_page(p_queue_id bigint, p_after bigint, p_limit int)
 returns setof penstock_data.messages
 language plpgsql stable rows 100

@@ -1,7 +1,7 @@
--- Create a queue: a subscription to a topic, which is made when it does not exist (and named like the queue when no name
--- is given).  Returns its id; creating it again with the same settings returns the same id.
--- start_at says which messages it gets: those published from now on ('end'), all that the log still holds ('beginning'),
--- or those published since a time.  filter: {"headers": {…}, "payload": {…}}, both by containment.
+-- Create a queue: a subscription to a topic, which is made when it does not exist (and named like the queue when no
+-- name is given).  Returns its id; creating it again with the same settings returns the same id. start_at says which
+-- messages it gets: those published from now on ('end'), all that the log still holds ('beginning'), or those published
+-- since a time.  filter: {"headers": {…}, "payload": {…}}, both by containment.
 -- Errors: PS004 name, PS005 arguments, PS006 exists with other settings.
 -- Roles: admin
 create or replace function penstock.create_queue(

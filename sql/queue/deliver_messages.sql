@@ -1,7 +1,7 @@
--- Give messages to one queue alone, even if other queues or readers read its topic: for replays.  The arrays are parallel.
--- Returns how many messages were delivered.
--- With write_id and batch_id (rising) this happens once, however often it is called: a batch that was delivered before
--- delivers nothing, and 0 is returned.  Locks: for a fifo queue its claim lock.
+-- Give messages to one queue alone, even if other queues or readers read its topic: for replays.  The arrays are
+-- parallel.  Returns how many messages were delivered.  With write_id and batch_id (rising) this happens once, however
+-- often it is called: a batch that was delivered before delivers nothing, and 0 is returned.  Locks: for a fifo queue
+-- its claim lock.
 -- Errors: PS002 unknown queue, PS005, PS007 a bad message, PS009 not permitted: nothing is delivered then.
 -- Roles: admin
 create or replace function penstock.deliver_messages(

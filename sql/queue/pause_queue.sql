@@ -1,5 +1,6 @@
--- Give out no more messages of a queue until resume_queue.  Returns since when it is paused.  Publishing goes on, and so
--- do acks, nacks and extensions of what is claimed already; a claim that ends meanwhile is taken back after the pause.
+-- Give out no more messages of a queue until resume_queue.  Returns since when it is paused.  Publishing goes on, and
+-- so do acks, nacks and extensions of what is claimed already; a claim that ends meanwhile is taken back after the
+-- pause.
 -- Locks: the queue's claim lock and its slices, so that no claim is under way when this returns.
 -- Errors: PS002 unknown queue.
 -- Roles: admin
@@ -14,8 +15,8 @@ begin
     perform penstock_data.check_queue(queue_name);
     perform penstock_data.lock_queue_and_claims(q.id, q.name, p_slices => true) from penstock_data.queues q where q.name = queue_name;
     perform penstock_data.end_slices(q.id, penstock_data.clock()) from penstock_data.queues q where q.name = queue_name;
-    -- A claim may have looked at the queue before this and take the claim lock after it.  It reads the position with a newer
-    -- snapshot, and one that wants care makes it look again.
+    -- A claim may have looked at the queue before this and take the claim lock after it.  It reads the position with a
+    -- newer snapshot, and one that wants care makes it look again.
     select p.* into v_position from penstock_data.queues q cross join lateral penstock_data.position_of(q.id) p where q.name = queue_name;
     v_position.attend_at := '-infinity';
     perform penstock_data.append_position(v_position);

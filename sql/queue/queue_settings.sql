@@ -72,9 +72,9 @@ end
 $$;
 
 -- The claim lock of a queue, and the rows of its claims: all of them, those that hold one message, or its slices.
--- A transaction that has a claim's row may need the queue's lock next.  So a row is waited for with the queue's lock in hand
--- for a tenth of a second at most; then both are let go, the row is waited for without the lock, and all begins anew.
--- Letting go means the end of a subtransaction.
+-- A transaction that has a claim's row may need the queue's lock next.  So a row is waited for with the queue's lock in
+-- hand for a tenth of a second at most; then both are let go, the row is waited for without the lock, and all begins
+-- anew.  Letting go means the end of a subtransaction.
 create or replace function penstock_data.lock_queue_and_claims(
     p_queue_id bigint, p_queue_name text, p_message_id bigint default null, p_slices boolean default false
 ) returns void

@@ -91,8 +91,8 @@ begin
 end
 $$;
 
--- Has a queue anything to read?  Nearly always the first message says so, or there is none; one with a filter may pass over
--- many that are not for it.
+-- Has a queue anything to read?  Nearly always the first message says so, or there is none; one with a filter may pass
+-- over many that are not for it.
 create or replace function penstock_data.has_unread(p_queue_id bigint) returns boolean
 language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 declare

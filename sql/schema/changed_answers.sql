@@ -1,5 +1,5 @@
--- Functions whose answer has other columns than in an earlier installation.  PostgreSQL does not replace them, so they are
--- dropped, and created anew below.
+-- Functions whose answer has other columns than in an earlier installation.  PostgreSQL does not replace them, so they
+-- are dropped, and created anew below.
 do $$
 declare
     v_function regprocedure;

@@ -109,6 +109,7 @@ begin
             ('penstock', 'run_maintenance', 'penstock_consumer penstock_admin'),
             ('penstock', 'safe_offset', 'penstock_consumer penstock_admin'),
             ('penstock', 'schema_fingerprint', 'penstock_publisher penstock_consumer penstock_monitor penstock_admin'),
+            ('penstock', 'schema_revision', 'penstock_publisher penstock_consumer penstock_monitor penstock_admin'),
             ('penstock', 'schema_version', 'penstock_publisher penstock_consumer penstock_monitor penstock_admin'),
             ('penstock', 'segment_overview', 'penstock_monitor penstock_admin'),
             ('penstock', 'split_log', 'penstock_consumer penstock_admin'),

@@ -17,9 +17,9 @@ end
 $$;
 
 -- PUBLIC keeps nothing.  ALTER DEFAULT PRIVILEGES may have granted what was created above to other roles, too.  In the
--- schemas that only the engine touches, no other role keeps anything; in the others, the roles that the default privileges
--- name lose what they got.  Only what is there is revoked: each revoke writes a catalog row, waits for housekeeping that has
--- emptied that segment, and then fails, because the row has changed.
+-- schemas that only the engine touches, no other role keeps anything; in the others, the roles that the default
+-- privileges name lose what they got.  Only what is there is revoked: each revoke writes a catalog row, waits for
+-- housekeeping that has emptied that segment, and then fails, because the row has changed.
 do $$
 declare
     v_revoke text;

@@ -44,8 +44,8 @@ begin
 end
 $$;
 
--- Batches for one queue, all their good entries in one go; contexts as with pgqs_data.send_all.  Returns an answer for each
--- batch as JSON text, or {"__error": …}.
+-- Batches for one queue, all their good entries in one go; contexts as with pgqs_data.send_all.  Returns an answer for
+-- each batch as JSON text, or {"__error": …}.
 create or replace function pgqs_data.answer_batches(p_action text, p_queue pgqs_data.queue, p_requests jsonb[], p_contexts jsonb[]) returns text[]
 language plpgsql as $$
 declare
@@ -79,8 +79,8 @@ begin
 end
 $$;
 
--- The entries of all batches, each with the place of its batch; whether every batch is as usual (from one to ten entries
--- with proper and distinct ids); and how many bytes all bodies have, null when attributes count as well.
+-- The entries of all batches, each with the place of its batch; whether every batch is as usual (from one to ten
+-- entries with proper and distinct ids); and how many bytes all bodies have, null when attributes count as well.
 create or replace function pgqs_data.open_batches(p_requests jsonb[])
 returns table (entries jsonb[], owners int[], usual boolean, bodies bigint)
 language sql stable rows 1 as $$
@@ -98,8 +98,8 @@ language sql stable rows 1 as $$
         offset 0) b
 $$;
 
--- The answers to batches: what succeeded, and what failed with whose fault.  A result with "__error" has failed; a batch
--- with a fault has failed as a whole.
+-- The answers to batches: what succeeded, and what failed with whose fault.  A result with "__error" has failed; a
+-- batch with a fault has failed as a whole.
 create or replace function pgqs_data.batch_answers(p_count int, p_faults jsonb[], p_entries jsonb[], p_owners int[], p_results text[]) returns text[]
 language plpgsql as $$
 declare

@@ -18,7 +18,8 @@ language sql stable as $$
         else pgqs_data.no_queue(p_context) end)
 $$;
 
--- The actions on messages, for many requests to one queue; contexts as with pgqs_data.send_all.  Answers are JSON texts.
+-- The actions on messages, for many requests to one queue; contexts as with pgqs_data.send_all.  Answers are JSON
+-- texts.
 create or replace function pgqs_data.answer_all(p_action text, p_queue pgqs_data.queue, p_requests jsonb[], p_contexts jsonb[]) returns text[]
 language plpgsql as $$
 begin
@@ -56,8 +57,8 @@ exception when sqlstate 'PQ400' then
 end
 $$;
 
--- Perform an action for many requests at once.  Answers come in the order of the requests; one that fails has the answer
--- {"__error": {"shape", "message", "query_code", "status"}} and does not hinder the others.  The actions on
+-- Perform an action for many requests at once.  Answers come in the order of the requests; one that fails has the
+-- answer {"__error": {"shape", "message", "query_code", "status"}} and does not hinder the others.  The actions on
 -- messages cost little more than for one request, the others what they cost one by one.
 -- Roles: publisher, consumer, monitor, admin
 create or replace function pgqs.invoke_many(action text, requests jsonb[], contexts jsonb[] default null) returns setof jsonb

@@ -1,6 +1,6 @@
--- Perform an action on messages for many requests to one queue, named as the engine names it (pgqs.engine_queue).  For servers:
--- they have looked up the queue of a request already, and gather requests of one context.  Requests is a JSON array;
--- answers and errors as with invoke_many, but as texts.
+-- Perform an action on messages for many requests to one queue, named as the engine names it (pgqs.engine_queue).  For
+-- servers: they have looked up the queue of a request already, and gather requests of one context.  Requests is a JSON
+-- array; answers and errors as with invoke_many, but as texts.
 -- Roles: publisher, consumer, monitor, admin
 create or replace function pgqs.invoke_on(action text, queue_name text, requests jsonb, context jsonb) returns setof text
 language plpgsql security definer

@@ -1,5 +1,5 @@
--- The MD5 of message attributes: of each in the order of their names the name, the type, a byte for the kind of value and
--- the value, each but the kind with its length before it.
+-- The MD5 of message attributes: of each in the order of their names the name, the type, a byte for the kind of value
+-- and the value, each but the kind with its length before it.
 create or replace function pgqs_data.attributes_md5(p_attributes jsonb) returns text
 language plpgsql immutable as $$
 begin

@@ -49,7 +49,8 @@ language sql immutable as $$
     select case jsonb_typeof(p_value) when 'array' then jsonb_array_length(p_value) when 'null' then 0 else (p_value is not null)::int end
 $$;
 
--- A redrive policy as it is kept: the target exists, is the same owner's and of the same kind, and lets this queue use it.
+-- A redrive policy as it is kept: the target exists, is the same owner's and of the same kind, and lets this queue use
+-- it.
 create or replace function pgqs_data.checked_redrive_policy(p_queue_arn text, p_fifo boolean, p_text text) returns text
 language plpgsql as $$
 declare

@@ -1,4 +1,5 @@
--- A queue of the engine as SQS sees it; no row when there is none.  Part of the calling statement, for the sake of speed.
+-- A queue of the engine as SQS sees it; no row when there is none.  Part of the calling statement, for the sake of
+-- speed.
 create or replace function pgqs_data.queue_row(p_engine_name text) returns setof pgqs_data.queue
 language sql stable rows 1 as $$
     select
@@ -27,8 +28,8 @@ begin
 end
 $$;
 
--- The queue that a QueueUrl means, null when there is none: a URL of any form, a path, or a bare name.  What it does not
--- say comes from the context.
+-- The queue that a QueueUrl means, null when there is none: a URL of any form, a path, or a bare name.  What it does
+-- not say comes from the context.
 create or replace function pgqs_data.look_up(p_url text, p_context jsonb) returns pgqs_data.queue
 language plpgsql stable as $$
 declare

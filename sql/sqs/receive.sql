@@ -4,8 +4,8 @@ language sql immutable as $$
     select case when jsonb_typeof(p_payload) = 'string' then p_payload #>> '{}' else p_payload::text end
 $$;
 
--- When a claimed message was claimed first, from the history in its present claim; null: now.  Volatile, so that it sees
--- the claim that the calling statement has just made.
+-- When a claimed message was claimed first, from the history in its present claim; null: now.  Volatile, so that it
+-- sees the claim that the calling statement has just made.
 create or replace function pgqs_data.first_claim(p_queue_id bigint, p_token text, p_id bigint) returns timestamptz
 language plpgsql as $$
 begin
@@ -48,8 +48,8 @@ begin
 end
 $$;
 
--- A received message as SQS shows it, as JSON text: to build it as jsonb first would cost as much as to claim it.  Part of
--- the calling statement, for the sake of speed.
+-- A received message as SQS shows it, as JSON text: to build it as jsonb first would cost as much as to claim it.  Part
+-- of the calling statement, for the sake of speed.
 create or replace function pgqs_data.shown(
     p_system uuid, p_queue_id bigint, p_token text, p_id bigint, p_payload jsonb, p_headers jsonb, p_attempt int
 ) returns text
@@ -89,8 +89,9 @@ language sql stable as $$
     select pgqs_data.error('OverLimit', 'The maximum number of in flight messages is reached: delete some, or let their visibility timeout pass.')
 $$;
 
--- Receive messages: claim them and show them as SQS does.  Returns the text of a JSON array, null when there are none.  If
--- the request names no attributes and the queue has no redrive policy, messages go straight from the claim into the answer.
+-- Receive messages: claim them and show them as SQS does.  Returns the text of a JSON array, null when there are none.
+-- If the request names no attributes and the queue has no redrive policy, messages go straight from the claim into the
+-- answer.
 -- Locks: the queue's claim lock.
 create or replace function pgqs_data.receive_text(p_queue pgqs_data.queue, p_token text, p_seconds int, p_count int, p_names text[], p_filters text[])
 returns text

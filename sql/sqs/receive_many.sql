@@ -1,5 +1,5 @@
--- ReceiveMessage for many: those who want the same share one claim, filled in their order.  FIFO queues are served one by
--- one, because a group must not be shared out.
+-- ReceiveMessage for many: those who want the same share one claim, filled in their order.  FIFO queues are served one
+-- by one, because a group must not be shared out.
 create or replace function pgqs_data.receive_many(p_queue pgqs_data.queue, p_requests jsonb[]) returns text[]
 language plpgsql as $$
 declare

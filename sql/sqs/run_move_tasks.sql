@@ -1,5 +1,5 @@
--- Carry on the move tasks that are running: call it every second or so.  Safe from everywhere at once.  Returns how many
--- messages were moved.  Locks: the tasks, and the claim locks of their queues.
+-- Carry on the move tasks that are running: call it every second or so.  Safe from everywhere at once.  Returns how
+-- many messages were moved.  Locks: the tasks, and the claim locks of their queues.
 -- Roles: consumer, admin
 create or replace function pgqs.run_move_tasks() returns bigint
 language plpgsql security definer
@@ -19,8 +19,8 @@ end
 $$;
 comment on function pgqs.run_move_tasks() is 'Carry on the running message move tasks; returns how many messages were moved.';
 
--- One step of a task: as many messages as its rate allows by now.  Returns how many were moved.  The task is completed when a
--- claim finds nothing; not when the queue is paused, or when another claim holds it.
+-- One step of a task: as many messages as its rate allows by now.  Returns how many were moved.  The task is completed
+-- when a claim finds nothing; not when the queue is paused, or when another claim holds it.
 create or replace function pgqs_data.move_some(p_task pgqs_data.move_tasks) returns bigint
 language plpgsql as $$
 declare

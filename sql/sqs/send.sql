@@ -87,8 +87,9 @@ language sql stable as $$
         || case when p_queue.fifo then jsonb_build_object('SequenceNumber', pgqs_data.sequence_number(p_id)) else '{}' end
 $$;
 
--- Send messages to one queue; p_contexts has one for each, or a single one for all.  Returns a result for each as JSON text,
--- or {"__error": …}; what is faulty does not hinder the others.  Messages that carry nothing but a body take a short way.
+-- Send messages to one queue; p_contexts has one for each, or a single one for all.  Returns a result for each as JSON
+-- text, or {"__error": …}; what is faulty does not hinder the others.  Messages that carry nothing but a body take a
+-- short way.
 create or replace function pgqs_data.send_all(p_queue pgqs_data.queue, p_entries jsonb[], p_contexts jsonb[]) returns text[]
 language plpgsql as $$
 declare
@@ -178,7 +179,8 @@ begin
 end
 $$;
 
--- Publish messages for a queue.  If the queue reads a topic that is not its own, they are delivered to this queue alone.
+-- Publish messages for a queue.  If the queue reads a topic that is not its own, they are delivered to this queue
+-- alone.
 create or replace function pgqs_data.publish(
     p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[]
 ) returns bigint[]
@@ -192,9 +194,9 @@ begin
 end
 $$;
 
--- Publish those of the messages whose dedupe key was not seen within five minutes, nor before in this call.  Returns for
--- each the id of the message that its key stands for.  Under the lock of the queue's senders, so that of two at once the
--- second sees the keys of the first.
+-- Publish those of the messages whose dedupe key was not seen within five minutes, nor before in this call.  Returns
+-- for each the id of the message that its key stands for.  Under the lock of the queue's senders, so that of two at
+-- once the second sees the keys of the first.
 create or replace function pgqs_data.publish_once(
     p_queue pgqs_data.queue, p_payloads jsonb[], p_headers jsonb[], p_keys text[], p_visible_at timestamptz[], p_dedupe_keys text[]
 ) returns bigint[]

@@ -46,7 +46,8 @@ begin
         if v_outcome is not null then
             return v_outcome;
         end if;
-        -- Another transaction is about to take the message back or has just finished it: wait for its end, and look again.
+        -- Another transaction is about to take the message back or has just finished it: wait for its end, and look
+        -- again.
         perform from penstock_data.claims c where c.queue_id = p_queue.id and c.token = v_token and p_id = any (c.message_ids) for update;
     end loop;
     if v_token is null and penstock_data.whereabouts(p_queue.id, p_id) is null then

@@ -1,9 +1,9 @@
 -- Publish the parts of a batch and note it, all in one transaction: exactly once, however often it is called.  Returns
 -- false when the batch was published before.  Rows of other parts, left by tasks that failed, are dropped.
--- topic_name: the topic of rows that name none.  alone as in open_part.  keep: remember the batch for good, because it may
--- be asked for again at any time.
--- Errors: PS017 staged rows are missing; PS001 unknown topic, PS005, PS007 a bad row, PS009 not permitted, PS013 log full:
--- nothing is published then.
+-- topic_name: the topic of rows that name none.  alone as in open_part.  keep: remember the batch for good, because it
+-- may be asked for again at any time.
+-- Errors: PS017 staged rows are missing; PS001 unknown topic, PS005, PS007 a bad row, PS009 not permitted, PS013 log
+-- full: nothing is published then.
 -- Roles: publisher, admin
 create or replace function penstock.commit_write(
     write_id text, batch_id bigint, parts bigint[], row_counts bigint[], topic_name text default null,

@@ -1,6 +1,7 @@
--- Begin a part of a staged write, in a task of its own: the table to copy its rows into and the number that each row bears
--- in column part.  is_written: this batch was published before, so nothing need be staged.  alone: the batch has a stage of
--- its own, because others of the same write may be at work; else batches come one after the other and share one.
+-- Begin a part of a staged write, in a task of its own: the table to copy its rows into and the number that each row
+-- bears in column part.  is_written: this batch was published before, so nothing need be staged.  alone: the batch has
+-- a stage of its own, because others of the same write may be at work; else batches come one after the other and share
+-- one.
 --     select stage, part from penstock.open_part('nightly load', 1);
 --     copy <stage> (part, payload, key) from stdin;
 --     select penstock.commit_write('nightly load', 1, array[<part>], array[<rows>], 'orders');

@@ -1,6 +1,6 @@
--- Publish one part at once, in the transaction that copied it: at least once, because a task that is run again publishes
--- again.  Nothing is noted in the ledger.  row_count is what was copied.  alone: the stage of its own goes with it, so a task
--- that does all of it in one transaction leaves nothing behind, whatever happens.
+-- Publish one part at once, in the transaction that copied it: at least once, because a task that is run again
+-- publishes again.  Nothing is noted in the ledger.  row_count is what was copied.  alone: the stage of its own goes
+-- with it, so a task that does all of it in one transaction leaves nothing behind, whatever happens.
 -- Errors: as commit_write.
 -- Roles: publisher, admin
 create or replace function penstock.publish_part(

@@ -4,8 +4,8 @@ language sql immutable as $$
     select format('penstock_stage.%I', 'w_' || p_id)
 $$;
 
--- The stage of a write, made when there is none.  Unlogged: after a crash the write is done again.  Never vacuumed, so that
--- space is not used again and rows lie in the order in which they were copied; emptied by TRUNCATE instead.
+-- The stage of a write, made when there is none.  Unlogged: after a crash the write is done again.  Never vacuumed, so
+-- that space is not used again and rows lie in the order in which they were copied; emptied by TRUNCATE instead.
 create or replace function penstock_data.stage_of(p_write_id text, p_batch_id bigint) returns penstock_data.stages
 language plpgsql as $$
 declare
@@ -36,8 +36,8 @@ begin
 end
 $$;
 
--- Lock a table in access exclusive mode, without waiting: a session that waits for such a lock blocks all sessions that use
--- the table after it.  False: another session uses the table.
+-- Lock a table in access exclusive mode, without waiting: a session that waits for such a lock blocks all sessions that
+-- use the table after it.  False: another session uses the table.
 create or replace function penstock_data.lock_soon(p_table text) returns boolean
 language plpgsql as $$
 begin
@@ -63,8 +63,8 @@ begin
 end
 $$;
 
--- Forget what is staged, the leavings of failed tasks included.  A stage that has grown is truncated, because dead rows would
--- be in the way of every later batch.
+-- Forget what is staged, the leavings of failed tasks included.  A stage that has grown is truncated, because dead rows
+-- would be in the way of every later batch.
 create or replace function penstock_data.clear_stage(p_stage_id bigint) returns void
 language plpgsql as $$
 declare

@@ -4,8 +4,8 @@ language sql stable as $$
     select exists (select from penstock_data.writes w where w.write_id = p_write_id and w.batch_id >= p_batch_id)
 $$;
 
--- What must not be true of a staged row s, as a condition; null is fine.  $1 parts, $2 the topic of rows that name none,
--- $3 the largest payload, $4 now.
+-- What must not be true of a staged row s, as a condition; null is fine.  $1 parts, $2 the topic of rows that name
+-- none, $3 the largest payload, $4 now.
 create or replace function penstock_data.staged_fault() returns text
 language sql immutable as $$
     select 's.payload is null or s.topic is null and $2 is null
@@ -37,8 +37,9 @@ begin
 end
 $$;
 
--- Publish staged rows of one topic, those that cannot be published left out.  p_default: the topic of rows that name none.
--- Returns how many.  One pass over the stage, and nothing handed back row by row: a write waits for this one statement.
+-- Publish staged rows of one topic, those that cannot be published left out.  p_default: the topic of rows that name
+-- none.  Returns how many.  One pass over the stage, and nothing handed back row by row: a write waits for this one
+-- statement.
 create or replace function penstock_data.publish_staged(
     p_stage_id bigint, p_parts bigint[], p_topic text, p_default text, p_now timestamptz
 ) returns bigint

@@ -1,9 +1,9 @@
 -- What happened since a snapshot: a row per queue from its receipts, and a row per topic with what was published.
 -- Give back the `snapshot` of the answer the next time, and nothing is counted twice or missed, however transactions
 -- overlap.  Without one, the answer is all zeros and the snapshot to begin with.
--- waits: seconds from when a message was due (published, or the end of its delay) to its first claim; works: seconds from
--- claim to ack; a few samples of each.
--- complete = false: more happened than a call counts (20,000 receipts of a queue, 100,000 messages of a topic).
+-- waits: seconds from when a message was due (published, or the end of its delay) to its first claim; works: seconds
+-- from claim to ack; a few samples of each. complete = false: more happened than a call counts (20,000 receipts of a
+-- queue, 100,000 messages of a topic).
 -- Roles: monitor, admin
 create or replace function penstock.activity(since pg_snapshot default null)
 returns table (

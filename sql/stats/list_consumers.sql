@@ -1,5 +1,5 @@
--- Who consumes: one row per queue and token that holds claims or waits for messages now.  1,000 claims and 1,000 of
--- those who wait are looked at, per queue.
+-- Who consumes: one row per queue and consumer that holds claims or waits for messages now.  1,000 claims and 1,000 of
+-- those who wait are looked at, per queue.  A token "name#7" is the seventh claim of the consumer "name", and shown as such.
 -- Roles: monitor, admin
 create or replace function penstock.list_consumers()
 returns table (
@@ -18,10 +18,10 @@ as $$
     from penstock_data.queues q
     cross join (select penstock_data.clock() as now) clock
     cross join lateral (
-        (select c.token, cardinality(c.message_ids) as claimed, c.first_id, c.claimed_at, c.deadline, null::timestamptz as until
+        (select regexp_replace(c.token, '#[0-9]+$', '') as token, cardinality(c.message_ids) as claimed, c.first_id, c.claimed_at, c.deadline, null::timestamptz as until
          from penstock_data.claims c where c.queue_id = q.id and c.token <> '' order by c.token, c.first_id limit 1000)
         union all
-        (select coalesce(w.token, ''), 0, null, null, null, w.until
+        (select coalesce(regexp_replace(w.token, '#[0-9]+$', ''), ''), 0, null, null, null, w.until
          from penstock_data.waiting w
          where w.topic_id = q.topic_id and w.queue_id = q.id and w.until > clock.now order by w.until limit 1000)
     ) h

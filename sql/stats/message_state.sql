@@ -1,5 +1,5 @@
--- Where a message is in a queue: 'waiting', 'blocked', 'delayed', 'retrying', 'claimed', 'done' or 'dead'; null when the
--- queue never had it (or its history is over and the message gone).  inspect_message() tells what blocks it.
+-- Where a message is in a queue: 'waiting', 'blocked', 'delayed', 'retrying', 'claimed', 'done' or 'dead'; null when
+-- the queue never had it (or its history is over and the message gone).  inspect_message() tells what blocks it.
 -- Roles: consumer, monitor, admin
 create or replace function penstock.message_state(queue_name text, message_id bigint) returns text
 language plpgsql stable security definer

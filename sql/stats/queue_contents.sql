@@ -1,5 +1,6 @@
--- Every message of a queue with an id above after_id and up to through_id, and where it stands: waiting, blocked, delayed,
--- retrying, claimed or done, as message_state tells it.  Dead letters are in list_dlq_messages().  Each message is told once.
+-- Every message of a queue with an id above after_id and up to through_id, and where it stands: waiting, blocked,
+-- delayed, retrying, claimed or done, as message_state tells it.  Dead letters are in list_dlq_messages().  Each
+-- message is told once.
 -- visible_at: since or until when it is due, or when its claim ends.  blocked_by: what holds it up, and until when.
 -- Errors: PS002 unknown queue, PS009 not permitted.
 -- Roles: monitor, admin

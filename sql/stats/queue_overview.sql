@@ -1,8 +1,8 @@
--- Every queue at a glance: what waits to be claimed, what is blocked behind another message of its key, what is delayed,
--- what is retrying, what is claimed, what is dead.  scheduled = delayed + retrying.
--- Cheap however long the backlog is: each number is counted up to 10,001 at most, which means "more than 10,000".
--- oldest_waiting_at: since when something is due and not claimed, waiting or blocked; oldest_blocked_at: the same of what
--- is blocked.  oldest_claimed_at: the claim that is held longest.
+-- Every queue at a glance: what waits to be claimed, what is blocked behind another message of its key, what is
+-- delayed, what is retrying, what is claimed, what is dead.  scheduled = delayed + retrying.  Cheap however long the
+-- backlog is: each number is counted up to 10,001 at most, which means "more than 10,000".
+-- oldest_waiting_at: since when something is due and not claimed, waiting or blocked; oldest_blocked_at: the same of
+-- what is blocked.  oldest_claimed_at: the claim that is held longest.
 -- blocked_by: the message that holds up the first blocked one, its state (claimed, delayed or retrying), its token, and
 -- until when it does.
 -- Roles: monitor, admin
@@ -20,8 +20,8 @@ set jit = off
 as $$
 #variable_conflict use_column
 begin
-    -- In PL/pgSQL, because its plan is kept: planning would cost more than running.  Each walk goes along an index, or a
-    -- plan made for an empty table would read through the rows of all other queues first.
+    -- In PL/pgSQL, because its plan is kept: planning would cost more than running.  Each walk goes along an index, or
+    -- a plan made for an empty table would read through the rows of all other queues first.
     return query
     select q.name, t.name, q.ordering, q.paused_at, least(p.waiting, 10001)::int, least(p.delayed + p.retrying, 10001)::int,
         least(c.count, 10001)::int, d.count::int, p.oldest_waiting_at, c.oldest, least(p.blocked, 10001)::int,

@@ -15,9 +15,9 @@ set jit = off
 as $$
 #variable_conflict use_column
 begin
-    -- The settings above: every walk must follow an index to its limit, where the statistics of a young segment make the
-    -- planner think that reading all of it is cheaper.
-    -- In PL/pgSQL, because its plan is kept: planning would cost more than running.
+    -- The settings above: every walk must follow an index to its limit, where the statistics of a young segment make
+    -- the planner think that reading all of it is cheaper.  In PL/pgSQL, because its plan is kept: planning would cost
+    -- more than running.
     return query
     select r.name, t.name, r.created_at, p.committed_at, l.lag::int, l.oldest
     from penstock_data.readers r

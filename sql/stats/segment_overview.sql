@@ -1,6 +1,7 @@
--- The segments of the log and of the history: their size, their state ('written', 'waiting' until nothing needs them, or
--- 'free'), and which queues, readers and retentions a waiting one waits for.  Three segments of messages wait at most and two
--- of receipts, then the one that is written to grows; free ones are dropped beyond five of messages and four of receipts.
+-- The segments of the log and of the history: their size, their state ('written', 'waiting' until nothing needs them,
+-- or 'free'), and which queues, readers and retentions a waiting one waits for.  Three segments of messages wait at
+-- most and two of receipts, then the one that is written to grows; free ones are dropped beyond five of messages and
+-- four of receipts.
 -- Roles: monitor, admin
 create or replace function penstock.segment_overview()
 returns table (

@@ -1,6 +1,6 @@
--- About how many messages a queue has not read yet, and how many of them are delayed.  Up to p_exact it counts them; beyond,
--- it counts the oldest p_exact and the newest tenth of that, and looks at samples of the ids between: so it costs the same
--- with a million.  Needs no lock.
+-- About how many messages a queue has not read yet, and how many of them are delayed.  Up to p_exact it counts them;
+-- beyond, it counts the oldest p_exact and the newest tenth of that, and looks at samples of the ids between: so it
+-- costs the same with a million.  Needs no lock.
 create or replace function penstock_data.unread_estimate(p_queue_id bigint, p_exact int, p_now timestamptz)
 returns table (count bigint, delayed bigint)
 language plpgsql stable

@@ -1,5 +1,5 @@
--- Run a `create or replace view` unless the view is there and equal.  The statement locks even an equal view, so it would
--- wait for each transaction that has read it.  A temporary view of the same statement shows whether it is equal.
+-- Run a `create or replace view` unless the view is there and equal.  The statement locks even an equal view, so it
+-- would wait for each transaction that has read it.  A temporary view of the same statement shows whether it is equal.
 create or replace procedure penstock_data.replace_view(p_statement text)
 language plpgsql as $$
 declare

@@ -1,4 +1,5 @@
--- Reserve a topic for roles: from then on only they (and penstock_admin) may publish to it.  Granting it to public opens it again.
+-- Reserve a topic for roles: from then on only they (and penstock_admin) may publish to it.  Granting it to public
+-- opens it again.
 -- Roles: admin
 create or replace function penstock.grant_topic(topic_name text, role_name name) returns void
 language plpgsql security definer
@@ -14,8 +15,8 @@ end
 $$;
 comment on function penstock.grant_topic(text, name) is 'Reserve a topic for the roles it was granted to.';
 
--- Take back what grant_topic gave.  With the last role gone the topic is reserved for penstock_admin; grant it to public to
--- open it again.
+-- Take back what grant_topic gave.  With the last role gone the topic is reserved for penstock_admin; grant it to
+-- public to open it again.
 -- Roles: admin
 create or replace function penstock.revoke_topic(topic_name text, role_name name) returns void
 language plpgsql security definer

@@ -41,7 +41,7 @@
     │   └── Conflict                40001, 40P01, 55P03  run the transaction again
     │       └── QueueBusy           PS018  another transaction holds the queue: try again
     └── EmbeddedServerError         the embedded PostgreSQL; .folder is its data folder
-        ├── EmbeddedServerMissing   no PostgreSQL for this platform
+        ├── EmbeddedServerMissing   not installed, or not for this platform
         ├── EmbeddedServerStuck     it neither starts nor stops in time
         ├── FolderDamaged
         ├── FolderOfOtherVersion
@@ -235,7 +235,7 @@ class EmbeddedServerError(PenstockError):
 
 
 class EmbeddedServerMissing(EmbeddedServerError):
-    """There is no embedded PostgreSQL for this platform."""
+    """The extra `embedded` is not installed, or has no PostgreSQL for this platform."""
 
 
 class EmbeddedServerStuck(EmbeddedServerError):

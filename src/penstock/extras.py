@@ -10,6 +10,9 @@ from penstock.errors import MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+DISTRIBUTION = "penstock-mq"
+"""The name on the package index, where the import name belongs to another project."""
+
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
@@ -20,5 +23,6 @@ def needs(extra: str) -> Iterator[None]:
         if problem.name is None or problem.name.startswith("penstock"):
             raise
         raise MissingExtra(
-            f"{problem.name} is not installed: pip install 'penstock[{extra}]'", name=problem.name
+            f"{problem.name} is not installed: pip install '{DISTRIBUTION}[{extra}]'",
+            name=problem.name,
         ) from problem

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXPECTED_VERSION = 1
+EXPECTED_REVISION = 1
 VERSION_QUERY = "select penstock.schema_version()"
+REVISION_QUERY = "select penstock.schema_revision()"
 FINGERPRINT_QUERY = "select penstock.schema_fingerprint()"
 # Scripts change more often than the version that clients ask for: this tells one text from another.
 _STAMP = sql.SQL(
@@ -135,6 +137,12 @@ def installed_version(conn: psycopg.Connection[Any]) -> int | None:
     return version
 
 
+def installed_revision(conn: psycopg.Connection[Any]) -> int:
+    """The revision of the engine's public functions; 0: it is older than revisions are."""
+    revision: int | None = _ask(conn, REVISION_QUERY)
+    return revision or 0
+
+
 def installed_fingerprint(conn: psycopg.Connection[Any]) -> str | None:
     """The fingerprint of the scripts that installed the engine; None when psql ran them."""
     found: str | None = _ask(conn, FINGERPRINT_QUERY)
@@ -159,8 +167,18 @@ def _values(row: Any) -> Any:
 
 
 def check(conn: psycopg.Connection[Any]) -> None:
-    """Raise unless the database has the engine of this very version."""
+    """Raise unless the database has an engine that this package works with."""
     require_expected(installed_version(conn))
+    require_revision(installed_revision(conn))
+
+
+def require_revision(revision: int) -> None:
+    """Raise unless the engine has all functions that this package calls."""
+    if revision < EXPECTED_REVISION:
+        raise WrongSchemaVersion(
+            f"the engine in this database is older than this package (revision {revision}, needed "
+            f"is {EXPECTED_REVISION}): {INSTALL_ADVICE} to bring it up to date"
+        )
 
 
 def require_expected(version: int | None) -> None:

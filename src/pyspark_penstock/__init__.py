@@ -1,5 +1,5 @@
 """Where Spark looks for the data source `penstock`, on driver and executors."""
 
-from penstock.spark.source import PenstockDataSource as DefaultSource
+from penstock.spark.source.data_source import PenstockDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

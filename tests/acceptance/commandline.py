@@ -59,7 +59,9 @@ class CommandLine:
         assert ran.code == 0, ran.err + ran.out
         return ran
 
-    def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, start_new_session: bool = False, **environ: str
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [PROGRAM, *words],
             stdin=subprocess.DEVNULL,
@@ -67,6 +69,7 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
             env=self.environment(environ),
+            start_new_session=start_new_session,
         )
 
     @staticmethod

@@ -85,7 +85,9 @@ def main() -> None:
         "typer._adapters",
         "typer.rich_utils",
     ):
-        importlib.import_module(name)
+        # Not every version of a package has its private modules.
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(name)
     command = importlib.import_module("penstock.cli").main
     # No child looks for garbage among what it has been given.
     gc.collect()

@@ -87,7 +87,20 @@ def test_a_queue_starts_at_one_moment_while_others_write(
     assert value(db, different) == 0
 
 
+@pytest.mark.parametrize(
+    ("function", "more"), [("consume_message", ()), ("consume_messages_batch", (2,))]
+)
+def test_a_claim_of_an_unknown_queue_is_told_without_a_wait(
+    db: Session, function: str, more: tuple[int, ...]
+) -> None:
+    call(db, "configure", "lock_wait", "1 hour")
+    with pytest.raises(psycopg.DatabaseError) as error:
+        call(db, function, "q", "t", 30, *more)
+    assert error.value.sqlstate == "PS002"
+
+
 def test_a_claim_that_waits_for_a_deletion_is_told(db: Session, connect: Connect) -> None:
+    call(db, "configure", "lock_wait", "1 hour")
     create(db)
     publish(db)
     first, second = connect(autocommit=False), connect()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.spark.pipelines import archive, source
-from penstock.spark.pipelines.batches import Batch, each_batch
-from penstock.spark.pipelines.lake import open_lake
+from penstock.spark.lake import open_lake
+from penstock.spark.pipelines import archive, stream_options
+from penstock.spark.pipelines.batch_loop import Batch, each_batch
 from penstock.spark.pipelines.run import started
 from penstock.spark.pipelines.state import State
 
@@ -40,7 +40,7 @@ class Seen:
 def work(shop: Shop, seen: Seen, *, max_rows: int | None = 2, **options: Any) -> None:
     options = {"state": shop.folder / "state", **shop.run, **options}
     with started("work", options) as run:
-        asked = source.options(run, ["orders"], group="worker", max_rows=max_rows)
+        asked = stream_options.options(run, ["orders"], group="worker", max_rows=max_rows)
         each_batch(run, asked, seen)
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import Mapping, ingest, sink
+from penstock.spark.pipelines import Mapping, ingest, publication
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ def test_a_run_that_ended_before_its_mark_publishes_nothing_twice(
     for number in range(4):
         (shop.folder / f"{number}.jsonl").write_text(lines({"n": number}))
     pattern = str(shop.folder / "*.jsonl")
-    published = sink.publish
+    published = publication.publish
 
     def then_crash(run: Any, frame: Any, app: str, version: int) -> None:
         published(run, frame, app, version)
@@ -100,7 +100,7 @@ def test_a_run_that_ended_before_its_mark_publishes_nothing_twice(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sink, "publish", then_crash)
+        patch.setattr(publication, "publish", then_crash)
         with pytest.raises(KeyboardInterrupt):
             shop(ingest, pattern, "orders", files_per_batch=1)
     assert shop.numbers("orders") == [0, 1]

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import functions as f
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines.lake import Lake, Wanted, open_lake
-from penstock.spark.pipelines.lake.parquet import ParquetLake
+from penstock.spark.lake import Lake, Wanted, open_lake
+from penstock.spark.lake.parquet import ParquetLake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,12 +11,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from penstock.errors import InvalidSetting, PermissionDenied, UnknownTopic
-from penstock.spark.pipelines import source, stateful
-from penstock.spark.pipelines.batches import Batch, each_batch
+from penstock.spark.pipelines import stateful, stream_options
+from penstock.spark.pipelines.batch_loop import Batch, each_batch
 from penstock.spark.pipelines.progress import Teller, silence
 from penstock.spark.pipelines.run import Run
 from penstock.spark.pipelines.state import State
-from penstock.spark.source import PenstockDataSource
+from penstock.spark.source.data_source import PenstockDataSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,13 +76,13 @@ class Pipeline:
     def messages(self, *topics: str, fails: bool = False, **options: Any) -> list[list[int]]:
         """Work on topics; returns what each batch held."""
         run = self.run(**options)
-        found = self._work(run, source.options(run, topics, group="copy"), fails=fails)
+        found = self._work(run, stream_options.options(run, topics, group="copy"), fails=fails)
         return [[json.loads(row["value"]) for row in rows] for rows in found]
 
     def receipts(self, *queues: str, fails: bool = False, **options: Any) -> list[list[str]]:
         """Work on the history of queues, or of all; returns the queues of each batch."""
         run = self.run(**options)
-        asked = source.reading(run, "history", "earliest", None) | {"entity": "receipts"}
+        asked = stream_options.reading(run, "history", "earliest", None) | {"entity": "receipts"}
         named = {"queue": ",".join(queues)} if queues else {}
         found = self._work(run, asked | named, fails=fails)
         return [sorted(row["queue"] for row in rows) for rows in found]

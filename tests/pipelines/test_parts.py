@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import archive
-from penstock.spark.pipelines.checking import fault
-from penstock.spark.pipelines.chunks import Ledger, work_off
-from penstock.spark.pipelines.errors import PipelineFailed
-from penstock.spark.pipelines.ingest import listing
-from penstock.spark.pipelines.lake.files import folder_name
-from penstock.spark.pipelines.moments import utc
-from penstock.spark.pipelines.origin import as_json, marked
+from penstock.spark.lake.data_files import folder_name
+from penstock.spark.pipelines import archive, ingest_files
+from penstock.spark.pipelines.failures import PipelineFailed, first_words, plain_error
+from penstock.spark.pipelines.message_origin import as_json, marked
 from penstock.spark.pipelines.progress import Pace, Progress, line
+from penstock.spark.pipelines.publication import fault
+from penstock.spark.pipelines.run import utc
 from penstock.spark.pipelines.selection import chunk_rows
-from penstock.spark.pipelines.source import subscription
-from penstock.spark.pipelines.state import State, default_location
-from penstock.spark.pipelines.trouble import first_words, told
+from penstock.spark.pipelines.state import Ledger, State, default_location, work_off
+from penstock.spark.pipelines.stream_options import subscription
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,21 +182,21 @@ def test_files_are_found_once_in_order_and_hidden_ones_are_not(tmp_path: Path):
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    found = listing.find([str(tmp_path), str(tmp_path / "*.jsonl")], None)
+    found = ingest_files.find([str(tmp_path), str(tmp_path / "*.jsonl")], None)
     assert [(each.path.removeprefix(f"{tmp_path}/"), each.format) for each in found] == [
         ("a.csv", "csv"), ("b.jsonl", "json"), ("deep/c.parquet", "parquet"), ("f.json.gz", "json"),
     ]  # fmt: skip
-    assert listing.find([str(tmp_path)], None, settled=timedelta(hours=1)) == []
+    assert ingest_files.find([str(tmp_path)], None, settled=timedelta(hours=1)) == []
 
 
 def test_errors_are_told_in_one_line():
-    ours = "penstock.spark.errors.InvalidColumn: no column x"
+    ours = "penstock.spark.source.columns.InvalidColumn: no column x"
     page = f"[WRAPPED] x\n  at java\n{ours}\n SQLSTATE: 1\n  at java"
     assert first_words(RuntimeError(page)) == "no column x"
-    assert isinstance(told(RuntimeError("a\nb")), PipelineFailed)
-    assert str(told(RuntimeError("a\nb"))) == "a"
+    assert isinstance(plain_error(RuntimeError("a\nb")), PipelineFailed)
+    assert str(plain_error(RuntimeError("a\nb"))) == "a"
     mine = InvalidSetting("mine")
-    assert told(mine) is mine
+    assert plain_error(mine) is mine
 
 
 def test_an_option_that_no_pipeline_has_is_refused():
@@ -218,7 +215,7 @@ def test_moments_of_spark_are_of_this_process(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_moments_are_utc():
-    from penstock.cli.pipeline.replay import moment
+    from penstock.cli.pipeline.lake_commands import moment
 
     assert moment("2026-01-31T12:00") == datetime(2026, 1, 31, 12, tzinfo=UTC)
     assert moment("2026-01-31T12:00+02:00") == datetime(2026, 1, 31, 10, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import archive, replay, sink
+from penstock.spark.pipelines import archive, publication, replay
 
 if TYPE_CHECKING:
     from tests.pipelines.shop import Shop
@@ -75,7 +75,7 @@ def test_an_interrupted_replay_goes_on_with_the_same_messages(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
     published(shop)
-    send = sink.publish
+    send = publication.publish
 
     def then_crash(run: Any, frame: Any, app: str, version: int) -> None:
         send(run, frame, app, version)
@@ -83,7 +83,7 @@ def test_an_interrupted_replay_goes_on_with_the_same_messages(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sink, "publish", then_crash)
+        patch.setattr(publication, "publish", then_crash)
         with pytest.raises(KeyboardInterrupt):
             shop(replay, log="orders", to_topic="again", rate=1.0)
     shop.publish("orders", [{"n": 99}])

@@ -8,17 +8,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from penstock.spark.pipelines.analyse.figures import short_names
+from penstock.spark.pipelines.analyse_figures import short_names
 from penstock.spark.pipelines.report import Report, render
-from penstock.spark.pipelines.report.model import (
-    Bar,
-    Bucket,
-    Group,
-    Percentiles,
-    QueueFigures,
-    Reason,
-)
-from penstock.spark.pipelines.report.scales import (
+from penstock.spark.pipelines.report.axes import (
     bucket_for,
     count,
     duration,
@@ -26,6 +18,14 @@ from penstock.spark.pipelines.report.scales import (
     nice_step,
     share,
     time_ticks,
+)
+from penstock.spark.pipelines.report.report_model import (
+    Bar,
+    Bucket,
+    Group,
+    Percentiles,
+    QueueFigures,
+    Reason,
 )
 
 EVIL = '<script>alert("x")</script>'

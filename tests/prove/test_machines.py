@@ -8,10 +8,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.tasks.mysql import dialect as mysql
 from penstock.tasks.options import Tables
-from penstock.tasks.postgres import dialect as postgres
-from penstock.tasks.sql import load
+from penstock.tasks.stores import mysql_dialect as mysql
+from penstock.tasks.stores import postgres_dialect as postgres
+from penstock.tasks.stores.sql_statements import load
 from prove.machines import crew, twins
 from prove.machines.exploring import Disagreement, Exploration
 from prove.model import Take
@@ -100,19 +100,19 @@ def test_error_of_another_kind_is_no_disagreement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "package", "sabotage"),
+    ("dialect", "file", "sabotage"),
     [
-        (postgres, "penstock.tasks.postgres", twins.ANY_ATTEMPT),
-        (mysql, "penstock.tasks.mysql", twins.LEASES_NEVER_END),
+        (postgres, "postgres_statements.sql", twins.ANY_ATTEMPT),
+        (mysql, "mysql_statements.sql", twins.LEASES_NEVER_END),
     ],
     ids=["postgresql", "mariadb"],
 )
 def test_sabotage_of_a_task_store_has_its_place(
-    dialect: Any, package: str, sabotage: tuple[str, str]
+    dialect: Any, file: str, sabotage: tuple[str, str]
 ) -> None:
     with twins.statements_rewritten(dialect, *sabotage):
-        rewritten = dialect.load(package)
-    assert rewritten != load(package) == dialect.load(package)
+        rewritten = dialect.load(file)
+    assert rewritten != load(file) == dialect.load(file)
     with (
         twins.statements_rewritten(postgres, "no statement has this", ""),
         pytest.raises(LookupError),

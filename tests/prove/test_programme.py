@@ -76,8 +76,32 @@ def test_history_outlives_its_actors_in_the_order_of_writing(tmp_path: Path) -> 
     assert (second.message_id, second.attempt, second.place) == (10, 2, "billing")
 
 
+def rehearsed_with_a_history(take: Take) -> Outcome:
+    (take.folder / "history.log").write_text("1 one fault 1 0 0 server-kill\n")
+    return LOST if take.seed == 13 else KEPT
+
+
+@pytest.mark.parametrize(("seed", "keep", "kept"), [(7, False, 0), (7, True, 1), (13, False, 1)])
+def test_history_is_kept_on_request_and_when_a_part_fails(
+    seed: int, keep: bool, kept: int, tmp_path: Path
+) -> None:
+    told = Part("rehearsal", "", "", "", frozenset(), rehearsed_with_a_history)
+    out, histories = tmp_path / "out", tmp_path / "histories"
+    play(told, seed, quick=True, out=out, say=print, keep_history=keep, histories=histories)
+    assert len(list(histories.glob("rehearsal.history.jsonl.gz"))) == kept
+    assert [path.name for path in out.iterdir()] == ["rehearsal.json"]
+
+
 def test_part_works_at_a_small_size(tmp_path: Path) -> None:
-    report = play(PARTS["server-kill"], 7, quick=True, out=tmp_path, say=print)
+    report = play(
+        PARTS["server-kill"],
+        7,
+        quick=True,
+        out=tmp_path,
+        say=print,
+        keep_history=True,
+        histories=tmp_path,
+    )
     assert report.status == "kept", report
     assert report.honest.counts["acked"] > 0
     lines = gzip.decompress((tmp_path / "server-kill.history.jsonl.gz").read_bytes()).splitlines()

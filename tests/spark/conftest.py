@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.spark import session
-from penstock.spark.columns import schema as columns_of
-from penstock.spark.connecting import conninfo
-from penstock.spark.options import read_options
-from penstock.spark.session import STACK
-from penstock.spark.stream import PenstockStreamReader
+from penstock.spark.source.columns import schema as columns_of
+from penstock.spark.source.driver_connection import conninfo
+from penstock.spark.source.source_options import read_options
+from penstock.spark.source.stream_reader import PenstockStreamReader
+from penstock.spark.spark_session import STACK
 from tests.fixtures.spark import SHORT_LIVED
 from tests.spark.jobs import Jobs
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import BinaryType
 
 from penstock.errors import LogTruncated
-from penstock.spark.source import PenstockDataSource
+from penstock.spark.source.data_source import PenstockDataSource
 from tests.spark.jobs import structure
 from tests.sql.test_streams import empty_log, offset, publish
 

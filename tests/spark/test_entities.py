@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import errors
-from penstock.spark.source import PenstockDataSource
-from penstock.tasks import TaskQueue
-from penstock.tasks.connecting import open_store
+from penstock.spark.source.data_source import PenstockDataSource
+from penstock.tasks import TaskQueue, open_store
 from penstock.tasks.options import StoreOptions
 from tests.sql.test_streams import publish
 from tests.tasks import mariadb

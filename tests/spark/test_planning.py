@@ -8,8 +8,9 @@ import psycopg
 import pytest
 
 from penstock import errors
-from penstock.spark.errors import InvalidColumn, InvalidOption
-from penstock.spark.source import PenstockDataSource
+from penstock.spark.source.columns import InvalidColumn
+from penstock.spark.source.data_source import PenstockDataSource
+from penstock.spark.source.option_names import InvalidOption
 from tests.spark.jobs import structure
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.columns import ENTITIES
-from penstock.spark.errors import InvalidOption
-from penstock.spark.option_names import OPTIONS, READ, STREAM
-from penstock.spark.options import read_options, write_options
+from penstock.spark.source.columns import ENTITIES
+from penstock.spark.source.option_names import OPTIONS, READ, STREAM, InvalidOption
+from penstock.spark.source.source_options import read_options, write_options
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 
-from penstock.spark import pythons
+from penstock.spark import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_python_processes_find_the_package_and_not_its_archive(embedded: SparkSe
 
 def test_a_python_that_somebody_chose_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/another")
-    pythons.choose(local=True)
+    spark_session.choose_python(local=True)
     assert os.environ["PYSPARK_PYTHON"] == "/usr/bin/another"
 
 
@@ -86,10 +86,10 @@ def test_a_cluster_gets_a_python_that_other_machines_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    pythons.choose(local=True)
+    spark_session.choose_python(local=True)
     here = os.environ["PYSPARK_PYTHON"]
     assert Path(here).is_file()
-    pythons.choose(local=False)
+    spark_session.choose_python(local=False)
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
-    pythons.choose(local=True)
+    spark_session.choose_python(local=True)
     assert os.environ["PYSPARK_PYTHON"] == here

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from penstock.errors import LogTruncated, OtherCluster
-from penstock.spark import waking
+from penstock.spark.source import stream_reader
 from tests.fixtures.patience import eventually_sync
 from tests.sql.test_streams import empty_log, lag, publish
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from penstock.spark.stream import PenstockStreamReader
+    from penstock.spark.source.stream_reader import PenstockStreamReader
     from tests.fixtures.databases import Connect, Database
 
     Stream = Callable[..., PenstockStreamReader]
@@ -119,7 +119,7 @@ def test_publisher_wakes_an_idle_stream(
     stream: Stream, db: Any, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So long that only a notification can end it in time.
-    monkeypatch.setattr(waking, "_LONGEST_SECONDS", 3600)
+    monkeypatch.setattr(stream_reader, "_LONGEST_SECONDS", 3600)
     reader = stream(**EARLIEST)
     start = reader.initialOffset()
     found: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from tests.fixtures.cluster import Server
 
+#: The revision, and a digest of the public functions that it has.
+PUBLIC_FUNCTIONS = (1, "be506ef69a339ab6")
 SCHEMAS = "select count(*) from pg_namespace where nspname in ('penstock', 'penstock_data')"
 
 
@@ -78,6 +81,24 @@ def test_install_works_from_any_folder(
     install(empty_database, cwd=tmp_path)
     assert session("schema_version") == schema.EXPECTED_VERSION
     life(session)
+
+
+def test_another_set_of_public_functions_is_another_revision(mq: Caller) -> None:
+    """A client of this package must notice an engine that lacks what it calls.
+
+    If this fails: raise `schema_revision()` and `schema.EXPECTED_REVISION`, and note the digest.
+    """
+    functions = mq.value(
+        """
+        select string_agg(
+            p.oid::regprocedure::text || ' ' || pg_get_function_result(p.oid), E'\n'
+            order by p.oid::regprocedure::text collate "C")
+        from pg_proc p where p.pronamespace::regnamespace::text in ('penstock', 'pgqs')
+        """
+    )
+    digest = hashlib.sha256(str(functions).encode()).hexdigest()[:16]
+    assert (mq("schema_revision"), digest) == PUBLIC_FUNCTIONS
+    assert mq("schema_revision") == schema.EXPECTED_REVISION
 
 
 def test_install_again_changes_nothing(empty_database: Database) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROLES = ["penstock_publisher", "penstock_consumer", "penstock_monitor", "penstock_admin"]
 
-EVERYBODY = {"clock", "schema_version", "schema_fingerprint", "error_codes"}
+EVERYBODY = {"clock", "schema_version", "schema_fingerprint", "schema_revision", "error_codes"}
 PUBLISHER = {
     "publish_message",
     "publish_messages",
@@ -108,6 +108,7 @@ INVOKERS = {
     "run_maintenance",
     "schema_version",
     "schema_fingerprint",
+    "schema_revision",
 }
 
 

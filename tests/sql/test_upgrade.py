@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from penstock import schema
+from penstock import schema, sync
+from penstock.errors import WrongSchemaVersion
 from tests.concurrency.sessions import in_background
 from tests.sql.caller import Caller
 from tests.sql.traffic import Traffic
@@ -97,6 +98,15 @@ def test_install_over_a_released_engine_keeps_what_goes_on(old: Database) -> Non
         schema.install(db)
     with psycopg.connect(old.dsn, autocommit=True) as db:
         traffic.finish(Caller(db), rebased=False)
+
+
+def test_a_client_of_this_package_says_that_an_earlier_engine_is_too_old(old: Database) -> None:
+    with pytest.raises(WrongSchemaVersion, match="penstock init"), sync.connect(old.dsn):
+        pass
+    with psycopg.connect(old.dsn) as db:
+        schema.install(db)
+    with sync.connect(old.dsn) as mq:
+        assert mq.list_queues() == []
 
 
 def test_a_session_that_was_open_goes_on_after_the_upgrade(old: Database) -> None:

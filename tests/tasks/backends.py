@@ -1,16 +1,16 @@
-"""The stores that every rule is tried on: each PostgreSQL, MariaDB, and the one in memory."""
+"""The stores that every rule is tried on: PostgreSQL, pgbouncer, MariaDB, and the one in memory."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 
-from penstock.tasks.connecting import open_store
-from penstock.tasks.memory import MemoryTaskStore
+from penstock.tasks import MemoryTaskStore, open_store
 from penstock.tasks.options import StoreOptions
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from penstock.tasks.store import TaskStore
     from tests.fixtures.cluster import Server
-    from tests.tasks.mariadb import MariaDB
+    from tests.fixtures.pgbouncer import Pgbouncer
+    from tests.tasks.mariadb import MariaDB, Outside
 
 _numbers = itertools.count(1)
 
@@ -80,14 +81,14 @@ class Postgres:
         self.server.administer(f"drop database {place.name} (force)")
 
     def run(self, place: Place, *statements: str) -> list[Any]:
-        with psycopg.connect(place.dsn, autocommit=True) as connection:
+        with psycopg.connect(self.server.dsn(place.name), autocommit=True) as connection:
             for statement in statements:
                 cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
     def locking(self, place: Place) -> Iterator[Callable[[list[str]], None]]:
-        with psycopg.connect(place.dsn) as connection:
+        with psycopg.connect(self.server.dsn(place.name)) as connection:
 
             def lock(ids: list[str]) -> None:
                 connection.execute("select id from mq_tasks where id = any(%s) for update", (ids,))
@@ -96,19 +97,31 @@ class Postgres:
 
     @contextmanager
     def blocking(self, place: Place, table: str) -> Iterator[None]:
-        """Nobody else can use the table meanwhile."""
-        with psycopg.connect(place.dsn) as connection:
+        """No other session can use the table meanwhile."""
+        with psycopg.connect(self.server.dsn(place.name)) as connection:
             connection.execute(f"lock table {table}".encode())
             yield
 
 
 @dataclass(slots=True)
+class Pooled(Postgres):
+    """PostgreSQL behind a pooler in transaction mode."""
+
+    pooler: Pgbouncer = field(kw_only=True)
+
+    def create(self) -> Place:
+        made = Postgres.create(self)
+        return replace(made, dsn=self.pooler.dsn(made.name))
+
+
+@dataclass(slots=True)
 class Maria:
-    server: MariaDB
+    server: MariaDB | Outside
     name: str = "mariadb"
 
     def create(self) -> Place:
-        name = f"tasks_{next(_numbers)}"
+        # Several sessions may use one server that runs already.
+        name = f"tasks_{os.getpid()}_{next(_numbers)}"
         self.server.administer(f"create database {name}")
         return Place(self, name, self.server.dsn(name))
 
@@ -146,7 +159,7 @@ class Maria:
 
     @contextmanager
     def blocking(self, place: Place, table: str) -> Iterator[None]:
-        """Nobody else can use the table meanwhile."""
+        """No other session can use the table meanwhile."""
         connection = self.server.connect(place.name)
         try:
             with connection.cursor() as cursor:

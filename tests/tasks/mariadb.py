@@ -1,4 +1,8 @@
-"""A private MariaDB: its own folder, socket and port, run by an unprivileged account."""
+"""A private MariaDB: its own folder, socket and port, run by an unprivileged account.
+
+PENSTOCK_TEST_MYSQL names a MySQL or MariaDB that runs already, to be used instead where a test
+needs no server of its own: `mysql://root:secret@127.0.0.1:3306/`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pymysql
 
@@ -26,6 +31,7 @@ _SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 _ACCOUNTS = ("mysql", "nobody")
 _START_SECONDS = 60
 _ATTEMPTS = 3
+_VARIABLE = "PENSTOCK_TEST_MYSQL"
 _WORDS = (
     "--no-defaults",
     "--skip-name-resolve",
@@ -159,6 +165,48 @@ class MariaDB:
     def stop(self) -> None:
         if self.process is not None:
             end(self.process, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A server that runs already, reached by TCP."""
+
+    address: str
+
+    @classmethod
+    def given(cls) -> Outside | None:
+        address = os.environ.get(_VARIABLE)
+        return cls(address.rstrip("/")) if address else None
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.address).port or 3306
+
+    def dsn(self, database: str, *, tcp: bool = True) -> str:
+        assert tcp, "it may run on another machine"
+        return f"{self.address}/{database}"
+
+    def connect(self, database: str | None = None, **more: Any) -> pymysql.Connection[Any]:
+        parts = urlsplit(self.address)
+        return pymysql.connect(
+            host=parts.hostname or "127.0.0.1",
+            port=self.port,
+            user=unquote(parts.username or "root"),
+            password=unquote(parts.password or ""),
+            database=database,
+            autocommit=True,
+            charset="utf8mb4",
+            **more,
+        )
+
+    def administer(self, *statements: str) -> None:
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+        finally:
+            connection.close()
 
 
 @contextmanager

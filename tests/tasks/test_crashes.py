@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.tasks import LeaseLost, NewTask, Stats, TaskId
-from penstock.tasks.connecting import open_store
+from penstock.tasks import LeaseLost, NewTask, Stats, TaskId, open_store
 from penstock.tasks.options import StoreOptions
 from tests.tasks import mariadb as private
 

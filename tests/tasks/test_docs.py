@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock import tasks
-from penstock.tasks.sql import load
+from penstock.tasks.stores.sql_statements import load
 
 NAMES = Path(__file__).parents[2] / "docs" / "reference" / "task-names.md"
+STORES = Path(tasks.__path__[0]) / "stores"
 PAGE = Path(__file__).parents[2] / "docs" / "internals" / "mysql-statements.md"
 # Schemes of DSNs, and what is not of tasks alone.
 WORDS = {"postgresql", "mysql", "mariadb", "True", "penstock", "observe", "task", "lost", "lease"}
@@ -20,8 +21,8 @@ HEAD = """\
 # Every statement on MySQL and MariaDB
 
 Tasks keep to what MySQL 8.0 and MariaDB 10.6 both understand. This page lists every statement of
-`src/penstock/tasks/mysql/statements.sql` with the reason why it is valid on both; a test keeps it
-current (`python -m tests.tasks.test_docs` writes it).
+`src/penstock/tasks/stores/mysql_statements.sql` with the reason why it is valid on both; a test
+keeps it current (`python -m tests.tasks.test_docs` writes it).
 
 **What was run where.** All of it runs in `make test` on MariaDB 10.11 (Debian 12), and in `make
 prove` with the server killed ten times. MySQL 8.0 itself was not at hand: there the claim rests
@@ -47,9 +48,9 @@ than InnoDB's 3,072 bytes, no default is an expression, and no index is descendi
 def page() -> str:
     parts = [
         f"## {each.name}\n\n{each.reason}\n\n```mysql\n{each.sql};\n```\n"
-        for each in load("penstock.tasks.mysql").values()
+        for each in load("mysql_statements.sql").values()
     ]
-    tables = Path(tasks.__path__[0]) / "mysql" / "schema.sql"
+    tables = STORES / "mysql_schema.sql"
     made = f"```mysql\n{tables.read_text(encoding='utf-8')}```\n"
     return "\n".join([HEAD, *parts, TABLES, made])
 
@@ -60,14 +61,13 @@ def test_the_page_of_mysql_statements_is_current():
 
 
 def test_every_mysql_statement_says_why_it_is_valid_on_mysql_too():
-    assert [each.name for each in load("penstock.tasks.mysql").values() if not each.reason] == []
+    assert [each.name for each in load("mysql_statements.sql").values() if not each.reason] == []
 
 
 def test_no_mysql_statement_stands_outside_the_list():
-    folder = Path(tasks.__path__[0]) / "mysql"
     texts = [
         node.value
-        for path in folder.glob("*.py")
+        for path in STORES.glob("mysql_*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
@@ -89,8 +89,8 @@ def vocabulary() -> set[str]:
     known: set[str] = set()
     for name in tasks.__all__:
         known |= {name, *members(getattr(tasks, name))}
-    schema = Path(tasks.__path__[0]) / "mysql" / "schema.sql"
-    pg = Path(tasks.__path__[0]) / "postgres" / "schema.sql"
+    schema = STORES / "mysql_schema.sql"
+    pg = STORES / "postgres_schema.sql"
     for path in (schema, pg):
         known |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
     return known

@@ -4,46 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 from penstock.tasks import LeaseLost, NewTask, Stats, Status
-from penstock.tasks.mysql import session as mysql
-from penstock.tasks.postgres import session as postgres
-from penstock.tasks.retrying import Try, persist
+from tests.fixtures.proxy import Moment
+from tests.tasks.proxies import proxied
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
     from penstock.tasks.store import TaskStore
+    from tests.fixtures.proxy import Proxy
     from tests.tasks.backends import Place
 
 pytestmark = pytest.mark.backends("pg18", "mariadb")
+COMMIT = b"commit"
+ACK = b"set status = 'done'"
 
 
 @pytest.fixture
-def losing(store: TaskStore, place: Place, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """From now on the first answer of every call is lost, after its commit."""
-    lost: list[int] = []
-    maria = place.backend.name == "mariadb"
-    problem = OSError("cut") if maria else psycopg.OperationalError("cut")
-
-    async def persist_without_answer(once: Any, classify: Any, retry_for: Any) -> Any:
-        async def cut(attempt: Try) -> Any:
-            found = await once(attempt)
-            if attempt.number == 1:
-                lost.append(1)
-                raise problem
-            return found
-
-        return await persist(cut, classify, retry_for)
-
-    monkeypatch.setattr(mysql if maria else postgres, "persist", persist_without_answer)
-    return lost
+def proxy(place: Place) -> Iterator[Proxy]:
+    with proxied(place) as found:
+        yield found
 
 
-async def test_an_insert_is_not_its_own_duplicate(store: TaskStore, losing: list[int]):
+@pytest.fixture
+async def store(place: Place, proxy: Proxy) -> AsyncIterator[TaskStore]:
+    """A store whose one connection goes through the proxy, and is open already."""
+    async with place.opened(pool_size=1) as found:
+        await found.now()
+        yield found
+
+
+async def test_an_insert_is_not_its_own_duplicate(store: TaskStore, proxy: Proxy):
     task = NewTask("mail", dedupe_key="k")
+    lost = proxy.cut_at(COMMIT, Moment.AFTER)
     assert await store.insert(task) == task.id
-    assert losing
+    assert lost.is_set()
     assert await store.stats() == Stats(queued=1)
 
 
@@ -55,32 +52,39 @@ async def task(store: TaskStore) -> Any:
     return task
 
 
-@pytest.mark.parametrize("result", [None, b"sent"], ids=["plain", "with a result"])
+@pytest.mark.parametrize(
+    ("result", "words"), [(None, ACK), (b"sent", COMMIT)], ids=["plain", "with a result"]
+)
 async def test_an_ack_is_known_again(
-    store: TaskStore, task: Any, losing: list[int], result: bytes | None
+    store: TaskStore, task: Any, proxy: Proxy, result: bytes | None, words: bytes
 ):
+    lost = proxy.cut_at(words, Moment.AFTER)
     await store.ack(task.lease, result=result)
-    assert losing
+    assert lost.is_set()
     assert await store.stats() == Stats(done=1)
     assert await store.result(task.id) == result
 
 
-async def test_a_release_is_known_again(store: TaskStore, task: Any, losing: list[int]):
+async def test_a_release_is_known_again(store: TaskStore, task: Any, proxy: Proxy):
+    lost = proxy.cut_at(COMMIT, Moment.AFTER)
     assert await store.release(task.lease, reason="again") is Status.QUEUED
-    assert losing
+    assert lost.is_set()
     assert await store.stats() == Stats(queued=1)
 
 
 async def test_a_burial_is_known_again_and_leaves_one_letter(
-    store: TaskStore, task: Any, losing: list[int]
+    store: TaskStore, task: Any, proxy: Proxy
 ):
+    lost = proxy.cut_at(COMMIT, Moment.AFTER)
     await store.move_to_dlq(task.lease, "no use")
-    assert losing
+    assert lost.is_set()
     assert [each.reason for each in await store.list_dlq()] == ["no use"]
 
 
-async def test_a_lease_that_is_not_ours_stays_lost(store: TaskStore, task: Any, losing: list[int]):
+async def test_a_lease_that_is_not_ours_stays_lost(store: TaskStore, task: Any, proxy: Proxy):
     await store.cancel(task.id)
+    lost = proxy.cut_at(ACK, Moment.AFTER)
     with pytest.raises(LeaseLost):
         await store.ack(task.lease)
+    assert lost.is_set()
     assert (await store.stats()).done == 0

@@ -13,6 +13,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from penstock.tasks import DuplicateTask, NewTask, Stats
+from tests.fixtures.patience import eventually_async
 
 if TYPE_CHECKING:
     from penstock.tasks.store import TaskStore
@@ -83,17 +84,17 @@ async def test_a_duplicate_in_the_callers_transaction_does_not_spoil_it(
     assert await store.stats() == Stats(queued=2)
 
 
-async def test_a_sleeper_is_woken_by_an_enqueue(store: TaskStore, place: Place):
+async def test_a_store_that_waits_is_woken_by_an_enqueue(store: TaskStore, place: Place):
     # The first wait only begins to listen, and says: look again.
     assert await store.wait(SOON)
     for _ in range(2):
-        sleeping = asyncio.create_task(store.wait(SOON))
-        await until_somebody_waits(place)
+        waiting = asyncio.create_task(store.wait(SOON))
+        await until_a_store_waits(place)
         await store.insert(NewTask("mail"))
-        assert await asyncio.wait_for(sleeping, SOON.total_seconds() / 2)
+        assert await asyncio.wait_for(waiting, SOON.total_seconds() / 2)
 
 
-async def test_nobody_is_notified_when_nobody_sleeps(store: TaskStore, place: Place):
+async def test_an_enqueue_notifies_only_if_a_store_waits(store: TaskStore, place: Place):
     async with await psycopg.AsyncConnection.connect(place.dsn, autocommit=True) as ear:
         channel: str = store._channel  # type: ignore[attr-defined]
         await ear.execute(f"listen {channel}")
@@ -105,24 +106,21 @@ async def test_nobody_is_notified_when_nobody_sleeps(store: TaskStore, place: Pl
 
 async def test_a_lost_listener_listens_again(store: TaskStore, place: Place):
     assert await store.wait(SOON)
-    sleeping = asyncio.create_task(store.wait(SOON))
-    await until_somebody_waits(place)
+    waiting = asyncio.create_task(store.wait(SOON))
+    await until_a_store_waits(place)
     place.backend.run(  # type: ignore[attr-defined]
         place,
         "select pg_terminate_backend(pid) from pg_stat_activity "
-        "where application_name = 'penstock tasks listener'",
+        "where application_name = 'penstock tasks' and query like 'listen%'",
     )
-    assert await asyncio.wait_for(sleeping, SOON.total_seconds() / 2)
+    assert await asyncio.wait_for(waiting, SOON.total_seconds() / 2)
     assert await store.wait(SOON)
 
 
-async def until_somebody_waits(place: Place) -> None:
+async def until_a_store_waits(place: Place) -> None:
+    """A store has registered and listens, so a notification would reach it."""
     asked = (
-        "select 1 from pg_stat_activity where application_name = 'penstock tasks listener' "
-        "and state = 'idle' and query like 'insert%'"
+        "select 1 from mq_task_waiting, pg_stat_activity "
+        "where application_name = 'penstock tasks' and query like 'listen%' and state = 'idle'"
     )
-    async with asyncio.timeout(SOON.total_seconds()):
-        while True:
-            if place.backend.run(place, asked):  # type: ignore[attr-defined]
-                return
-            await asyncio.sleep(0.02)
+    await eventually_async(lambda: place.backend.run(place, asked))  # type: ignore[attr-defined]

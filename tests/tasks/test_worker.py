@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from penstock.errors import InvalidSetting
+from penstock.errors import DatabaseUnavailable, InvalidSetting, WorkerGaveUp
 from penstock.observe.events import Event, Name, subscribe
 from penstock.observe.metrics import Metrics
 from penstock.tasks import (
@@ -170,6 +171,212 @@ async def test_results_are_kept_on_request(store: TaskStore):
     assert await store.result(forgotten) is None
 
 
+@pytest.mark.parametrize("kept", [object(), {1: {2}}], ids=["object", "set"])
+async def test_a_result_that_can_not_be_stored_ends_its_task_at_once(store: TaskStore, kept: Any):
+    worker, calls = TaskWorker(store), 0
+
+    @worker.handler("sum", keep_result=True)
+    async def add(task: Task) -> Any:
+        nonlocal calls
+        calls += 1
+        return kept
+
+    task_id = await store.insert(NewTask("sum", max_attempts=3))
+    assert await worker.drain() == 1
+    [dead] = await store.list_dlq()
+    assert (dead.task_id, calls) == (task_id, 1)
+    assert "the handler's result can't be written as JSON" in dead.reason
+
+
+@pytest.mark.backends("memory", "postgres")
+async def test_as_many_plain_functions_run_at_once_as_were_asked_for(store: TaskStore):
+    worker, all_there = TaskWorker(store, concurrency=20), threading.Barrier(20)
+    met = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @worker.handler("mail")
+    def send(task: Task) -> None:
+        all_there.wait(timeout=SOON.total_seconds())
+        loop.call_soon_threadsafe(met.set)
+
+    await store.insert_many([NewTask("mail") for _ in range(20)])
+    async with at_work(worker):
+        await until(met)
+    assert await store.stats() == Stats(done=20)
+
+
+class Mine(BaseException):
+    """An application's own, beside Exception."""
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["coroutine", "thread"])
+@pytest.mark.parametrize(
+    "problem", [SystemExit(3), Mine("x"), StopIteration(7)], ids=lambda each: type(each).__name__
+)
+@pytest.mark.backends("memory")
+async def test_whatever_a_handler_raises_is_a_failed_attempt(
+    store: TaskStore, problem: BaseException, plain: bool
+):
+    worker = TaskWorker(store)
+
+    def send(task: Task) -> None:
+        raise problem
+
+    async def send_async(task: Task) -> None:
+        raise problem
+
+    worker.handler("mail")(send if plain else send_async)
+    task_id = await store.insert(NewTask("mail", max_attempts=1))
+    assert await worker.drain() == 1
+    [dead] = await store.list_dlq()
+    assert dead.task_id == task_id
+    assert type(problem).__name__ in dead.reason
+
+
+@pytest.mark.parametrize("delay", [timedelta(hours=-1), timedelta(days=9999), timedelta.max])
+async def test_a_retry_of_any_delay_is_stored(store: TaskStore, delay: timedelta):
+    worker = TaskWorker(store)
+
+    @worker.handler("mail")
+    async def send(task: Task) -> None:
+        if task.attempts == 1:
+            raise Retry(delay, "later")
+
+    task_id = await store.insert(NewTask("mail"))
+    assert await worker.drain() == (2 if delay < timedelta(0) else 1)
+    task = await store.get(task_id)
+    assert task is not None
+    if delay > timedelta(0):
+        assert task.available_at - task.updated_at == timedelta(days=365)
+    assert (await store.stats()).leased == 0
+
+
+@pytest.mark.backends("memory", "postgres")
+async def test_a_handler_has_a_concurrency_of_its_own(store: TaskStore):
+    worker = TaskWorker(store, concurrency=5)
+    now, most, left = {"a": 0, "b": 0}, {"a": 0, "b": 0}, 24
+    done = asyncio.Event()
+
+    async def count(task: Task) -> None:
+        nonlocal left
+        now[task.topic] += 1
+        most[task.topic] = max(most[task.topic], now[task.topic])
+        await asyncio.sleep(0.01)
+        now[task.topic] -= 1
+        left -= 1
+        if not left:
+            done.set()
+
+    worker.handler("a", concurrency=2)(count)
+    worker.handler("b")(count)
+    await store.insert_many([NewTask(topic) for topic in "ab" * 12])
+    async with at_work(worker):
+        await until(done)
+    assert most["a"] == 2
+    assert 2 < most["b"] <= 5
+
+
+def compute(task: Task) -> int:
+    """Runs in a process of its own."""
+    if task.payload == b"bad":
+        raise Dead("no use")
+    return os.getpid()
+
+
+@pytest.mark.backends("memory")
+async def test_a_plain_function_may_run_in_a_process(store: TaskStore):
+    worker = TaskWorker(store)
+    worker.handler("sum", run_in="process", keep_result=True)(compute)
+    good, bad = await store.insert_many([NewTask("sum"), NewTask("sum", b"bad")])
+    assert await worker.drain() == 2
+    pid = await store.result(good)
+    assert pid is not None
+    assert int(pid) != os.getpid()
+    assert [each.task_id for each in await store.list_dlq()] == [bad]
+
+
+@pytest.mark.backends("memory")
+async def test_layers_go_around_every_handler(store: TaskStore):
+    seen: list[str] = []
+
+    async def around(task: Task, call_next: Any) -> Any:
+        seen.append("in")
+        try:
+            return await call_next(task)
+        finally:
+            seen.append("out")
+
+    worker = TaskWorker(store, middleware=[around])
+
+    @worker.handler("mail", keep_result=True)
+    async def send(task: Task) -> str:
+        seen.append("handler")
+        return "sent"
+
+    task_id = await store.insert(NewTask("mail"))
+    await worker.drain()
+    assert seen == ["in", "handler", "out"]
+    assert await store.result(task_id) == b'"sent"'
+
+
+@pytest.mark.backends("memory")
+async def test_status_tells_what_each_handler_does(store: TaskStore):
+    worker, begun, go_on = TaskWorker(store), asyncio.Event(), asyncio.Event()
+
+    @worker.handler("mail")
+    async def send(task: Task) -> None:
+        begun.set()
+        await go_on.wait()
+
+    worker.handler("print")(print)
+    await store.insert(NewTask("mail"))
+    run = asyncio.create_task(worker.run(signals=False))
+    await until(begun)
+    mail, other = worker.status().handlers
+    assert (mail.queue, mail.running, mail.claimed, other.running) == ("mail", 1, 1, 0)
+    assert worker.status().healthy
+    go_on.set()
+    await worker.stop()
+    assert worker.status().state == "stopped"
+    assert worker.status().acked == 1
+    await run
+    with pytest.raises(InvalidSetting, match="runs once"):
+        await worker.run()
+
+
+@pytest.mark.backends("memory")
+async def test_a_stop_at_once_waits_for_no_handler(store: TaskStore):
+    worker, begun = TaskWorker(store, grace=timedelta(hours=1)), asyncio.Event()
+
+    @worker.handler("mail")
+    async def send(task: Task) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    await store.insert(NewTask("mail"))
+    run = asyncio.create_task(worker.run(signals=False))
+    await until(begun)
+    await asyncio.wait_for(worker.stop(at_once=True), SOON.total_seconds())
+    await run
+    # Its lease ends by itself.
+    assert await store.stats() == Stats(leased=1)
+
+
+@pytest.mark.backends("memory")
+async def test_a_worker_that_can_not_read_its_store_gives_up_when_told_to(store: TaskStore):
+    worker = TaskWorker(
+        store, max_queue_retries=2, queue_error_retry_interval=timedelta(milliseconds=1)
+    )
+    worker.handler("mail")(print)
+
+    async def away(*_: Any, **__: Any) -> Any:
+        raise DatabaseUnavailable("away")
+
+    store.reserve = away  # type: ignore[method-assign]
+    with pytest.raises(WorkerGaveUp, match="the task store could not be read 3 times in a row"):
+        await worker.run(signals=False)
+
+
 async def test_a_worker_takes_the_higher_priority_first(store: TaskStore):
     worker = TaskWorker(store, concurrency=1)
     order: list[bytes] = []
@@ -314,9 +521,7 @@ async def test_a_schedule_fires_once_however_many_workers_run(store: TaskStore):
 
 
 def _scheduler(worker: TaskWorker) -> Any:
-    from penstock.tasks.schedules import task_clockwork
-
-    return task_clockwork(worker._store, worker._schedules.values())
+    return worker._new_cron()
 
 
 async def test_a_topic_has_one_handler(store: TaskStore):
@@ -364,7 +569,9 @@ def test_the_jitter_differs_from_time_to_time_and_stays_within_a_fifth():
 
 def test_an_idle_worker_looks_less_and_less_often_up_to_the_polling_interval():
     worker = TaskWorker(MemoryTaskStore(), polling_interval=timedelta(seconds=1))
-    pauses = [worker._pause(looks).total_seconds() for looks in range(1, 40)]
+    worker.handler("mail")(print)
+    [runner] = worker.runners()
+    pauses = [runner.source.pause(looks) for looks in range(1, 40)]  # type: ignore[attr-defined]
     wanted = [min(0.05 * 2**number, 1) for number in range(39)]
     assert all(0.9 * most <= pause <= most for pause, most in zip(pauses, wanted, strict=True))
 

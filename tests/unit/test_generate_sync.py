@@ -95,10 +95,11 @@ class TaskStore(Protocol):
 
 def test_a_blocking_store_hands_every_call_to_its_loop() -> None:
     made = generate_sync.blocking_store(PROTOCOL)
-    assert "async " not in made
+    assert "async def " not in made
     assert "class TaskStore(OnLoop):" in made
     assert "return self._run(self._store.insert(task, connection=connection), connection)" in made
     assert "\n        self._run(self._store.purge(older))\n" in made
     assert "\n        self._store.shift_clock(by)\n" in made
-    assert "def open" not in made
+    assert "def open(" not in made
+    assert "\ndef open_store(" in made
     assert '"""Store it.\n\n        In two paragraphs.\n        """' in made

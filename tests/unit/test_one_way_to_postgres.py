@@ -12,12 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCE = Path(penstock.__file__).parent
-# Parts that still open their own, each with its reason.
-KNOWN = {
-    # The task store and the Spark driver have pools and connections of their own for now.
-    "tasks",
-    "spark",
-}
 OPENERS = {"connect", "connect_async"}
 CLASSES = {"Connection", "AsyncConnection", "psycopg", "TimedConnection"}
 POOLS = {"ConnectionPool", "AsyncConnectionPool", "NullConnectionPool", "AsyncNullConnectionPool"}
@@ -48,7 +42,7 @@ def test_only_the_package_postgres_opens_connections():
     found = [
         opening
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.relative_to(SOURCE).parts[0] not in {"postgres", *KNOWN}
+        if path.relative_to(SOURCE).parts[0] != "postgres"
         for opening in openings(path)
     ]
     assert found == []

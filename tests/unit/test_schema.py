@@ -31,7 +31,9 @@ def sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "inner" / "all.sql").write_text("\\ir version.sql", encoding="utf-8")
     (tmp_path / "inner" / "version.sql").write_text(
         "create or replace function penstock.schema_version() returns int\n"
-        f"language sql as 'select {schema.EXPECTED_VERSION}';",
+        f"language sql as 'select {schema.EXPECTED_VERSION}';\n"
+        "create or replace function penstock.schema_revision() returns int\n"
+        f"language sql as 'select {schema.EXPECTED_REVISION}';",
         encoding="utf-8",
     )
     (tmp_path / "uninstall.sql").write_text("drop schema penstock cascade;", encoding="utf-8")

@@ -40,6 +40,15 @@ def stuck(message: Any) -> None:
     time.sleep(600)
 
 
+@worker.handler("processes", concurrency=2, prefetch=0, run_in="process")
+def in_process(message: Any) -> None:
+    """Works in another process, until the test says that it may go on."""
+    _note(f"began {message.id} in {os.getpid()}")
+    while not Path(os.environ["SHOP_NOTES"]).with_name("go").exists():
+        time.sleep(0.01)
+    _note(f"ended {message.id}")
+
+
 impatient = penstock.Worker(penstock.connect(), name="impatient")
 
 

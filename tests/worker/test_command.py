@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,6 @@ from tests.worker.play import PATIENCE_SECONDS, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import psycopg
 
@@ -42,9 +43,17 @@ class Shop:
         self._folder = folder
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, *words: str, target: str = "worker") -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, target: str = "worker", start_new_session: bool = False
+    ) -> subprocess.Popen[str]:
         environ = {"SHOP_NOTES": str(self._notes)}
-        process = self._command.start("worker", f"{SHOP}:{target}", *words, **environ)
+        process = self._command.start(
+            "worker",
+            f"{SHOP}:{target}",
+            *words,
+            start_new_session=start_new_session,
+            **environ,
+        )
         self.started.append(process)
         return process
 
@@ -63,6 +72,7 @@ class Shop:
 def shop(database: Database, db: Db, tmp_path: Path) -> Iterator[Shop]:
     db.execute("select penstock.create_queue('billing', 'orders')")
     db.execute("select penstock.create_queue('threads', 'slow')")
+    db.execute("select penstock.create_queue('processes', 'heavy')")
     shop = Shop(database, tmp_path)
     yield shop
     for process in shop.started:
@@ -110,6 +120,36 @@ def test_a_thread_that_nobody_can_stop_does_not_keep_the_process(shop: Shop, db:
     process.send_signal(signal.SIGTERM)
     assert ended(process) == 0
     assert states(db, "threads")["pending"] == 1
+
+
+def test_a_stop_that_is_sent_to_the_whole_group_lets_processes_finish(shop: Shop, db: Db):
+    publish(db, "anything", topic="heavy")
+    process = shop.start(start_new_session=True)
+    eventually(lambda: shop.count("began") == 1)
+    os.killpg(process.pid, signal.SIGTERM)
+    eventually(lambda: "worker.stopping" in process.stderr.readline())
+    shop.let_go()
+    assert ended(process) == 0
+    assert shop.count("ended") == 1
+    assert states(db, "processes") == {"pending": 0, "claimed": 0, "done": 1, "dead": 0}
+
+
+def test_a_process_ends_with_the_worker_that_started_it(shop: Shop, db: Db):
+    publish(db, "anything", topic="heavy")
+    process = shop.start()
+    eventually(lambda: shop.count("began") == 1)
+    [child] = [int(line.split()[-1]) for line in shop.notes if line.startswith("began")]
+    process.kill()
+    ended(process)
+    eventually(lambda: not alive(child))
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
 
 
 def test_a_second_signal_stops_at_once(shop: Shop, db: Db):
@@ -209,7 +249,7 @@ def test_watch_starts_the_worker_again_when_a_file_changes(
 
 
 @pytest.mark.parametrize("words", [(), ("--traces",)])
-def test_where_a_handler_failed_is_shown_to_those_who_ask(
+def test_a_failed_handler_is_logged_with_its_error_and_its_place(
     shop: Shop, db: Db, words: tuple[str, ...]
 ) -> None:
     process = shop.start(*words)
@@ -219,4 +259,6 @@ def test_where_a_handler_failed_is_shown_to_those_who_ask(
     process.send_signal(signal.SIGTERM)
     _, shown = process.communicate(timeout=PATIENCE_SECONDS)
     assert "error_kind=LookupError" in shown
-    assert ("nothing of the sort" in shown) == bool(words)
+    assert "failed: LookupError: nothing of the sort" in shown
+    assert "shop.py" in shown
+    assert ("Traceback (most recent call last)" in shown) == bool(words)

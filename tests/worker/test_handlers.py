@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from penstock import Client, Message
     from penstock.models import ClaimedMessage
-    from penstock.worker.middleware import Next
+    from penstock.worker.invoke import Next
+    from tests.fixtures.databases import Database
 
     Db = psycopg.Connection[Any]
 
@@ -126,6 +127,28 @@ async def test_a_process_that_dies_fails_its_own_message_only(mq: Client, db: Db
     ]
 
 
+class Stubborn(Exception):
+    """Pickle can't rebuild it: its constructor wants another argument."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{text} {code}")
+
+
+def stubborn(message: ClaimedMessage) -> None:
+    if message.payload == "bad":
+        raise Stubborn(7, "no")
+
+
+async def test_an_error_that_pickle_can_not_rebuild_is_told_as_it_was(mq: Client, db: Db):
+    await mq.create_queue("once", topic="orders", max_delivery_attempts=1)
+    worker = Worker(mq)
+    worker.handler("once", run_in="process")(stubborn)
+    await mq.publish_many("orders", ["bad", "good"])
+    async with working(worker):
+        await until(lambda: states(db, "once")["done"] == 1 and states(db, "once")["dead"] == 1)
+    assert dead_letters(db, "once") == ["Stubborn: no 7"]
+
+
 async def test_a_process_that_takes_too_long_is_killed_and_its_place_free_again(mq: Client, db: Db):
     await mq.create_queue("once", topic="orders", max_delivery_attempts=1)
     worker = Worker(mq)
@@ -150,6 +173,54 @@ async def test_a_transactional_handler_commits_its_writes_with_the_ack(mq: Clien
     async with working(worker):
         await until(lambda: states(db)["done"] == 1 and states(db)["dead"] == 1)
     assert db.execute("select payload from ledger").fetchall() == [("good",)]
+
+
+async def test_what_a_transactional_handler_publishes_joins_its_transaction(
+    database: Database, db: Db
+):
+    """Also when such handlers hold every connection of the pool."""
+    async with penstock.connect(database.dsn, pool_size=2) as mq:
+        await mq.create_queue("billing", topic="orders")
+        await mq.create_queue("mail", topic="mail")
+        worker, both = Worker(mq), asyncio.Barrier(2)
+
+        @worker.handler("billing", transactional=True, concurrency=2)
+        async def post(message: Message[Any], conn: Any) -> None:
+            async with asyncio.timeout(20):
+                await both.wait()
+            await mq.publish("mail", message.payload)
+            await mq.publish_many("mail", [message.payload])
+            await mq.publish_stream("mail", [message.payload])
+            if message.payload == "bad":
+                raise Dead("rolled back")
+
+        await mq.publish_many("orders", ["good", "bad"])
+        async with working(worker):
+            await until(lambda: states(db)["done"] == 1 and states(db)["dead"] == 1)
+        sent = [each.payload async for each in mq.browse("mail")]
+    assert sent == ["good"] * 3
+
+
+async def test_a_task_that_a_transactional_handler_leaves_behind_publishes_by_itself(
+    mq: Client, db: Db
+):
+    await mq.create_queue("mail", topic="mail")
+    worker, go_on, left = Worker(mq), asyncio.Event(), list[asyncio.Task[Any]]()
+
+    async def later() -> None:
+        await go_on.wait()
+        await mq.publish("mail", "later")
+
+    @worker.handler("billing", transactional=True)
+    async def post(message: Message[Any], conn: Any) -> None:
+        left.append(asyncio.create_task(later()))
+
+    await mq.publish("orders", {})
+    async with working(worker):
+        await until(lambda: states(db)["done"] == 1)
+        go_on.set()
+        await left[0]
+    assert states(db, "mail")["pending"] == 1
 
 
 async def test_layers_go_around_the_handler_the_first_outermost(mq: Client, db: Db):

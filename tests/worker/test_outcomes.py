@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock import Dead, Retry, Worker
-from penstock.errors import PayloadInvalid
+from penstock.client import calls
+from penstock.errors import InvalidSetting, PayloadInvalid
 from penstock.observe.events import Event, Name, subscribe
+from penstock.worker.failure_log import FailureLog
 from penstock.worker.outcomes import LONGEST_ERROR, Verdict, outcome_of
 from tests.fixtures import clock
 from tests.worker.play import dead_letters, states, until, working
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from penstock import Client, Message
+    from penstock.models import ClaimedMessage
 
     Db = psycopg.Connection[Any]
 
@@ -145,7 +150,55 @@ async def test_a_message_that_takes_too_long_has_failed(mq: Client, db: Db):
     assert dead_letters(db, "once") == ["TookTooLong: the handler took longer than 0.02 s"]
 
 
-@pytest.mark.parametrize("problem", [SystemExit(3), asyncio.CancelledError(), TimeoutError()])
+@pytest.mark.parametrize("delay", [timedelta(hours=-1), timedelta(days=9999), timedelta.max])
+async def test_a_retry_of_any_delay_stops_no_ack(mq: Client, db: Db, delay: timedelta):
+    worker = Worker(mq)
+
+    @worker.handler("billing")
+    async def bill(message: Message[Any]) -> None:
+        if message.payload == "later" and message.attempt == 1:
+            raise Retry(delay)
+
+    await mq.publish_many("orders", ["later", "good", "good"])
+    async with working(worker):
+        await until(lambda: states(db)["done"] >= 2)
+        await until(lambda: worker.status().handlers[0].held == 0)
+    # A negative delay is none, and a very long one a year.
+    assert states(db)["done"] == (3 if delay < timedelta(0) else 2)
+
+
+async def test_an_outcome_that_the_database_refuses_is_final_for_its_message_alone(
+    mq: Client, db: Db
+):
+    await mq.create_queue("gone", topic="orders")
+    worker, deleted = Worker(mq), asyncio.Event()
+
+    @worker.handler("gone")
+    async def lose(message: Message[Any]) -> None:
+        await deleted.wait()
+
+    @worker.handler("billing")
+    async def bill(message: Message[Any]) -> None: ...
+
+    await mq.publish("orders", {})
+    async with working(worker):
+        await until(lambda: worker.status().running == 1)
+        await until(lambda: states(db)["done"] == 1)
+        await mq.delete_queue("gone")
+        deleted.set()
+        await until(lambda: worker.status().handlers[0].held == 0)
+    assert worker.status().handlers[0].lost == 1
+
+
+class Mine(BaseException):
+    """An application's own, beside Exception."""
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [SystemExit(3), asyncio.CancelledError(), TimeoutError(), Mine("x"), GeneratorExit()],
+    ids=lambda problem: type(problem).__name__,
+)
 async def test_whatever_a_handler_raises_the_worker_goes_on(
     mq: Client, db: Db, problem: BaseException
 ):
@@ -161,6 +214,104 @@ async def test_whatever_a_handler_raises_the_worker_goes_on(
     async with working(worker):
         await until(lambda: states(db, "once")["done"] == 1 and states(db, "once")["dead"] == 1)
     assert dead_letters(db, "once")[0].startswith(type(problem).__name__)
+
+
+@pytest.mark.parametrize("problem", [StopIteration(7), SystemExit(3), Mine("x")])
+async def test_whatever_a_thread_raises_the_worker_goes_on(
+    mq: Client, db: Db, problem: BaseException
+):
+    await mq.create_queue("once", topic="orders", max_delivery_attempts=1)
+    worker = Worker(mq)
+
+    @worker.handler("once")
+    def bill(message: ClaimedMessage) -> None:
+        if message.payload == "bad":
+            raise problem
+
+    await mq.publish_many("orders", ["bad", "good"])
+    async with working(worker):
+        await until(lambda: states(db, "once")["done"] == 1 and states(db, "once")["dead"] == 1)
+    assert type(problem).__name__ in dead_letters(db, "once")[0]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with Python 3.12")
+async def test_handlers_run_as_eager_tasks(mq: Client, db: Db):
+    await mq.create_queue("once", topic="orders", max_delivery_attempts=1)
+    worker = Worker(mq)
+
+    @worker.handler("once", concurrency=2)
+    async def bill(message: Message[Any]) -> None:
+        if message.payload % 2:
+            await asyncio.sleep(0)
+        if message.payload == 0:
+            raise ValueError("none")
+
+    await mq.publish_many("orders", list(range(2000)))
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+    try:
+        async with working(worker):
+            await until(lambda: states(db, "once")["done"] == 1999)
+            await until(lambda: states(db, "once")["dead"] == 1)
+    finally:
+        loop.set_task_factory(None)
+
+
+async def test_a_handler_that_has_acked_its_message_may_go_on(mq: Client, db: Db):
+    worker, ended = Worker(mq), list[str]()
+
+    @worker.handler("billing", claim_for=timedelta(seconds=1))
+    async def bill(message: Message[Any]) -> None:
+        assert await message.ack()
+        # Several heartbeats, and longer than the claim would have lasted.
+        await asyncio.sleep(1.5)
+        ended.append(message.payload)
+
+    await mq.publish("orders", "acked early")
+    async with working(worker):
+        await until(lambda: ended == ["acked early"])
+    assert worker.status().handlers[0].lost == 0
+    assert states(db)["done"] == 1
+
+
+async def test_a_handler_that_has_nacked_its_message_may_go_on_beside_the_next_attempt(
+    mq: Client, db: Db
+):
+    worker, ended, again = Worker(mq), list[int](), asyncio.Event()
+
+    @worker.handler("billing", concurrency=2)
+    async def bill(message: Message[Any]) -> None:
+        if message.attempt == 1:
+            assert await message.nack(timedelta(0))
+            await again.wait()
+        again.set()
+        ended.append(message.attempt)
+
+    await mq.publish("orders", {})
+    async with working(worker):
+        await until(lambda: sorted(ended) == [1, 2])
+        await until(lambda: states(db)["done"] == 1)
+    assert worker.status().handlers[0].lost == 0
+
+
+async def test_each_claim_has_a_token_of_its_own(mq: Client, db: Db):
+    """So a nack that is repeated after a lost answer does not fail the next claim."""
+    worker, tokens = Worker(mq), list[str]()
+
+    @worker.handler("billing", concurrency=2)
+    async def bill(message: Message[Any]) -> None:
+        tokens.append(message.token)
+        if message.attempt == 1:
+            assert await message.nack(timedelta(0))
+            return
+        first = calls.nack("billing", message.id, tokens[0])
+        assert await mq.run(first) is None
+
+    await mq.publish("orders", {})
+    async with working(worker):
+        await until(lambda: states(db)["done"] == 1)
+    assert len(set(tokens)) == 2
+    assert len({token.rpartition("#")[0] for token in tokens}) == 1
 
 
 async def test_a_handler_may_finish_its_message_itself(mq: Client, db: Db):
@@ -180,21 +331,36 @@ async def test_a_handler_may_finish_its_message_itself(mq: Client, db: Db):
     assert dead_letters(db) == ["I know better"]
 
 
-async def test_a_payload_never_reaches_the_log(
-    mq: Client, db: Db, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("how", ["kind", "text", "traceback"])
+async def test_what_the_log_says_of_a_failure_can_be_chosen(
+    mq: Client, db: Db, caplog: pytest.LogCaptureFixture, how: str
 ):
     caplog.set_level(logging.DEBUG)
-    worker = Worker(mq)
+    worker = Worker(mq, log_errors=how)
 
     @worker.handler("billing")
     async def bill(message: Message[Any]) -> None:
-        raise Dead(f"refused: {message.payload}")
+        raise Dead("the customer is gone")
 
     await mq.publish("orders", "hunter2")
     async with working(worker):
         await until(lambda: states(db)["dead"] == 1)
-    assert dead_letters(db) == ["refused: hunter2"]
+    assert "message 1 of 'billing' failed: Dead" in caplog.text
+    assert ("the customer is gone" in caplog.text) == (how != "kind")
+    assert ("test_outcomes.py" in caplog.text) == (how != "kind")
+    assert ("Traceback" in caplog.text) == (how == "traceback")
     assert "hunter2" not in caplog.text
+
+
+def test_by_default_a_terminal_gets_tracebacks_and_a_log_the_text(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("PENSTOCK_LOG_ERRORS", raising=False)
+    for terminal, level in ((True, "traceback"), (False, "text")):
+        monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda told=terminal: told))
+        assert FailureLog().level == level
+    monkeypatch.setenv("PENSTOCK_LOG_ERRORS", "kind")
+    assert FailureLog().level == "kind"
+    with pytest.raises(InvalidSetting, match="'traceback', 'text', 'kind'"):
+        FailureLog("everything")
 
 
 # Pure

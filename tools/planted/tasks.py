@@ -10,8 +10,8 @@ POSTGRES = Suite(_ROOT, _MACHINE, ("tests/tasks",))
 MARIADB = Suite(_ROOT, _MACHINE, ("tests/tasks",), "mariadb")
 MEMORY = Suite(_ROOT, _MACHINE, ("tests/tasks",), "memory")
 
-_PG = "postgres/statements.sql"
-_MY = "mysql/statements.sql"
+_PG = "stores/postgres_statements.sql"
+_MY = "stores/mysql_statements.sql"
 _RULES = "tests/tasks/conformance"
 _FENCE = "lease_owner = %(owner)s and attempts = %(attempt)s"
 
@@ -39,7 +39,7 @@ MUTATIONS = (
     Mutation(
         "task-fence-any-attempt-memory",
         "an earlier attempt of the same owner can't ack, release, extend or bury",
-        "memory/settling.py",
+        "stores/memory_store.py",
         "(task.lease_owner, task.attempts) != (lease.owner, lease.attempt)",
         "task.lease_owner != lease.owner",
         (_MACHINE,),
@@ -67,7 +67,7 @@ MUTATIONS = (
     Mutation(
         "task-expired-delivered",
         "a task is never delivered after it expired",
-        "chores.py",
+        "stores/store_rules.py",
         "    if expired:\n        return Chore.EXPIRE\n",
         "",
         (_MACHINE, f"{_RULES}/test_reserve.py"),
@@ -76,7 +76,7 @@ MUTATIONS = (
     Mutation(
         "task-never-dead",
         "a task whose lease ended in its last attempt is dead",
-        "chores.py",
+        "stores/store_rules.py",
         "if task.attempts >= task.max_attempts:",
         "if False:",
         (_MACHINE,),
@@ -103,7 +103,7 @@ MUTATIONS = (
     Mutation(
         "task-cap-without-lock-mysql",
         "caps hold exactly under concurrency",
-        "mysql/store.py",
+        "stores/mysql_store.py",
         "lock = self._lock_name if capped else None",
         "lock = None",
         ("tests/tasks/test_concurrency.py",),
@@ -112,8 +112,8 @@ MUTATIONS = (
     Mutation(
         "task-deadlock-told",
         "no deadlock or lock wait reaches the user",
-        "mysql/session.py",
-        "    if code in _CONFLICTS:\n",
+        "stores/mysql_database.py",
+        "    if code in _DEADLOCKS:\n",
         "    if False:\n",
         ("tests/tasks/test_concurrency.py",),
         suite=MARIADB,
@@ -121,7 +121,7 @@ MUTATIONS = (
     Mutation(
         "task-replay-leaves-letter",
         "a replay moves the dead letter",
-        "replaying.py",
+        "stores/sql_store.py",
         'await session.run(dialect["drop_dlq"], {"numbers": sorted(moved)})',
         "pass",
         (_MACHINE,),
@@ -130,7 +130,7 @@ MUTATIONS = (
     Mutation(
         "task-dedupe-while-open-forever",
         "while open ends when the first task is done",
-        "deduping.py",
+        "stores/store_rules.py",
         "return holder.status is Status.LEASED or (holder.status in OPEN and not expired)",
         "return True",
         (_MACHINE, f"{_RULES}/test_dedupe.py"),
@@ -139,7 +139,7 @@ MUTATIONS = (
     Mutation(
         "task-log-failure-told",
         "an attempt log that fails does not hold up the ack",
-        "sql_store/attempt_log.py",
+        "stores/sql_store.py",
         "except Exception as problem:  # noqa: BLE001 - whatever it is, the ack stands",
         "except ZeroDivisionError as problem:",
         (f"{_RULES}/test_attempt_log.py",),
@@ -148,16 +148,25 @@ MUTATIONS = (
     Mutation(
         "task-ack-repeated-blindly",
         "an ack whose answer was lost is known again",
-        "sql_store/settling.py",
-        "return await self._was_done(session, attempt, lease)",
+        "stores/sql_store.py",
+        "return await self._was_done(session, lease)",
         "return False",
         ("tests/tasks/test_lost_answers.py",),
         suite=MARIADB,
     ),
     Mutation(
+        "task-purged-fire-again",
+        "a purge does not make a schedule fire twice",
+        _PG,
+        "left(id, 5) <> 'cron-'",
+        "true",
+        ("tests/tasks/test_purged_fires.py",),
+        suite=POSTGRES,
+    ),
+    Mutation(
         "task-binary-names",
         "keys that differ in case, accent or a trailing space are different",
-        "mysql/schema.sql",
+        "stores/mysql_schema.sql",
         "utf8mb4_nopad_bin",
         "utf8mb4_general_ci",
         (f"{_RULES}/test_enqueue.py", f"{_RULES}/test_dedupe.py"),

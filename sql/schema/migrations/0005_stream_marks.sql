@@ -1,5 +1,5 @@
--- Streams that remember which topics they cover, readers that remember what they handed out, and marks that remember the
--- run of the server.
+-- Streams that remember which topics they cover, readers that remember what they handed out, and marks that remember
+-- the run of the server.
 do $$
 begin
     if not penstock_data.record_migration(5, 'stream_marks') then

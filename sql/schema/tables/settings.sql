@@ -27,9 +27,10 @@ end
 $$;
 
 -- Which cluster the stored transaction ids belong to: this row's xmin must be the one noted in settings.  A dump and
--- restore, or logical replication, writes the row anew with another xmin, so a log whose ids mean nothing here is noticed
--- without any cost, while pg_upgrade, physical copies and copied databases, where the ids stay true, raise no alarm.
--- A restore may repeat the xmin by chance, so a session looks at more signs once: see origin and penstock_data.foreign_log().
+-- restore, or logical replication, writes the row anew with another xmin, so a log whose ids mean nothing here is
+-- noticed without any cost, while pg_upgrade, physical copies and copied databases, where the ids stay true, raise no
+-- alarm.  A restore may repeat the xmin by chance, so a session looks at more signs once: see origin and
+-- penstock_data.foreign_log().
 create table if not exists penstock_data.incarnation (
     single   boolean primary key default true check (single),
     cluster  bigint not null            -- the system identifier, for people and for stream offsets
@@ -41,9 +42,10 @@ set incarnation_xid = (select i.xmin from penstock_data.incarnation i)
 where incarnation_xid is null;
 
 -- The sign that no restore repeats: two rows, each with the transaction id that wrote it, which must still be its xmin.
--- penstock_data.mark_origin() writes the first row in a subtransaction and the second one after it in the transaction, so
--- the first row has the higher id.  COPY gives all rows of a table one id, and so does logical replication; INSERTs in the
--- order of the rows give the first one the lower id.  VACUUM FREEZE, VACUUM FULL and pg_upgrade leave xmin as it is.
+-- penstock_data.mark_origin() writes the first row in a subtransaction and the second one after it in the transaction,
+-- so the first row has the higher id.  COPY gives all rows of a table one id, and so does logical replication; INSERTs
+-- in the order of the rows give the first one the lower id.  VACUUM FREEZE, VACUUM FULL and pg_upgrade leave xmin as it
+-- is.
 create table if not exists penstock_data.origin (
     step    int primary key check (step in (1, 2)),
     writer  xid not null

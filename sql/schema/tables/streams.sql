@@ -1,5 +1,5 @@
--- Streams of a named group: where it began, and how far it is.  For messages each topic has a reader besides, which keeps
--- the log and shows the lag.
+-- Streams of a named group: where it began, and how far it is.  For messages each topic has a reader besides, which
+-- keeps the log and shows the lag.
 create table if not exists penstock_data.streams (
     id            bigint generated always as identity primary key,
     name          text not null unique,

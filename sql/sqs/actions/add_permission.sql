@@ -1,4 +1,5 @@
--- AddPermission: one more statement in the queue's policy.  Errors: OverLimit beyond seven actions, InvalidParameterValue.
+-- AddPermission: one more statement in the queue's policy.  Errors: OverLimit beyond seven actions,
+-- InvalidParameterValue.
 create or replace function pgqs_data.add_permission(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$
 declare

@@ -1,5 +1,6 @@
 -- CreateQueue.  A queue that exists is returned when every attribute given is what it has.
--- Locks: the settings lock of its name.  Errors: QueueNameExists, QueueDeletedRecently, InvalidAttributeName and -Value.
+-- Locks: the settings lock of its name.  Errors: QueueNameExists, QueueDeletedRecently, InvalidAttributeName and
+-- -Value.
 create or replace function pgqs_data.create_queue(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$
 declare

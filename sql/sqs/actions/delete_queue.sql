@@ -1,4 +1,5 @@
--- DeleteQueue: the queue with everything in it, and its topic if CreateQueue made it and no other queue or reader uses it.
+-- DeleteQueue: the queue with everything in it, and its topic if CreateQueue made it and no other queue or reader uses
+-- it.
 -- Locks: the settings lock of its name, the queue's claim lock.
 create or replace function pgqs_data.delete_queue(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$

@@ -48,8 +48,8 @@ language sql stable as $$
     from penstock_data.queues q left join pgqs_data.queues s on s.queue_id = q.id where q.id = p_queue.id
 $$;
 
--- How many messages can be received, are in flight, and are delayed.  Of a long backlog about how many: to count it would
--- take as long as to read it.
+-- How many messages can be received, are in flight, and are delayed.  Of a long backlog about how many: to count it
+-- would take as long as to read it.
 create or replace function pgqs_data.counts(p_queue pgqs_data.queue) returns jsonb
 language sql stable as $$
     select jsonb_build_object(

@@ -49,7 +49,8 @@ begin
 end
 $$;
 
--- A page of queue URLs, with the token of the next page when there is one.  NextToken is given only to those who asked for pages.
+-- A page of queue URLs, with the token of the next page when there is one.  NextToken is given only to those who asked
+-- for pages.
 create or replace function pgqs_data.page(
     p_key text, p_names text[], p_most int, p_account text, p_region text, p_request jsonb, p_context jsonb
 ) returns jsonb

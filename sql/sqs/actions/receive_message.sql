@@ -1,5 +1,5 @@
--- ReceiveMessage.  Answers at once, whatever WaitTimeSeconds says: waiting is the server's business, which knows when to
--- look again.  Locks: the queue's claim lock.  Errors: OverLimit and those of the arguments.
+-- ReceiveMessage.  Answers at once, whatever WaitTimeSeconds says: waiting is the server's business, which knows when
+-- to look again.  Locks: the queue's claim lock.  Errors: OverLimit and those of the arguments.
 create or replace function pgqs_data.receive_message(p_request jsonb, p_context jsonb) returns jsonb
 language plpgsql as $$
 begin

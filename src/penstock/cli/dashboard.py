@@ -69,7 +69,7 @@ def _server() -> ModuleType:
         from penstock.dashboard import server
     except ModuleNotFoundError as problem:
         raise InvalidSetting(
-            f"the dashboard needs {problem.name}: pip install 'penstock[dashboard]'"
+            f"the dashboard needs {problem.name}: pip install 'penstock-mq[dashboard]'"
         ) from None
     return server
 

@@ -67,7 +67,7 @@ STEPS = (
     "queue show billing",
     "doctor",
 )
-SPARK_MISSING = "pip install 'penstock[spark]' adds a last act: an archive and a report"
+SPARK_MISSING = "pip install 'penstock-mq[spark]' adds a last act: an archive and a report"
 _SPARK_PACKAGES = ("pyspark", "deltalake", "adbc_driver_postgresql")
 
 Connect = Callable[[], AnyConnection]
@@ -490,8 +490,8 @@ def write_archive(
 ) -> tuple[Archive, Finding]:
     """Archive the topic to Delta and analyse its queues, as `penstock pipeline` would."""
     from penstock.spark import pipelines
-    from penstock.spark.pipelines.session import opened
-    from penstock.spark.session import STACK
+    from penstock.spark.pipelines.run import open_session
+    from penstock.spark.spark_session import STACK
 
     # A run of seconds ends before Java's optimising compiler pays off.
     short = {
@@ -503,7 +503,7 @@ def write_archive(
     archive, report = folder / "orders", folder / "report.html"
     for old in (archive, folder / "analysis"):
         shutil.rmtree(old, ignore_errors=True)
-    with opened(log=folder / "spark.log", conf=short) as spark:
+    with open_session(log=folder / "spark.log", conf=short) as spark:
         session.output.note(f"archiving {topic} to Delta …")
         pipelines.archive(topic, archive, url=session.dsn, spark=spark)
         session.output.note("making the report …")

@@ -76,7 +76,7 @@ def format_of(given: Format | None, path: str | None, option: str) -> Format:
 def _require_parquet() -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise typer.BadParameter(
-            'Parquet needs pyarrow: pip install "penstock[parquet]"', param_hint="--format"
+            'Parquet needs pyarrow: pip install "penstock-mq[parquet]"', param_hint="--format"
         )
 
 

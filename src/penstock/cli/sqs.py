@@ -101,7 +101,7 @@ def _server() -> ModuleType:
         from penstock.sqs.http import http_server
     except ModuleNotFoundError as problem:
         raise InvalidSetting(
-            f"the SQS server needs {problem.name}: pip install 'penstock[sqs]'"
+            f"the SQS server needs {problem.name}: pip install 'penstock-mq[sqs]'"
         ) from None
     return http_server
 

@@ -108,7 +108,7 @@ def _seal() -> Seal | None:
         from penstock.sqs.auth.key_storage import Seal
     except ModuleNotFoundError as problem:
         raise InvalidSetting(
-            f"access keys need {problem.name}: pip install 'penstock[sqs]'"
+            f"access keys need {problem.name}: pip install 'penstock-mq[sqs]'"
         ) from None
     return Seal.load()
 

@@ -13,9 +13,10 @@ from rich.live import Live
 from rich.logging import RichHandler
 from rich.text import Text
 
-from penstock import Worker, WorkerStatus
+from penstock import WorkerStatus
 from penstock.cli.output import Output, clean
 from penstock.observe import logs
+from penstock.worker.base_worker import BaseWorker
 
 _REFRESH_SECONDS = 0.25
 
@@ -44,7 +45,7 @@ def logging_to(output: Output) -> Iterator[None]:
         root.removeHandler(handler)
 
 
-async def run_shown(worker: Worker, output: Output) -> None:
+async def run_shown(worker: BaseWorker, output: Output) -> None:
     """Run a worker; show a status line if stderr is a terminal and the output is not JSON."""
     if output.json or not output.aside.is_terminal:
         await worker.run()
@@ -57,7 +58,7 @@ async def run_shown(worker: Worker, output: Output) -> None:
             refreshing.cancel()
 
 
-async def _refresh(worker: Worker, live: Live) -> None:
+async def _refresh(worker: BaseWorker, live: Live) -> None:
     seen, at, pace = 0, time.monotonic(), 0.0
     while True:
         status = worker.status()

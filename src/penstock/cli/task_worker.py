@@ -13,8 +13,10 @@ from penstock.cli import status_line
 from penstock.cli.arguments import duration_option
 from penstock.cli.object_lookup import find_object
 from penstock.cli.task_session import TaskSession
+from penstock.cli.worker import leave
 from penstock.settings import variable
 from penstock.tasks import TaskWorker
+from penstock.worker.failure_log import FailureLog, LogErrors
 
 
 def worker(
@@ -29,20 +31,34 @@ def worker(
         timedelta | None,
         duration_option("--grace", help="How long handlers may finish after a stop."),
     ] = None,
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces",
+            help="Show the traceback of a failed handler, not only where stderr is a terminal.",
+        ),
+    ] = False,
 ) -> None:
-    """Run a worker until SIGTERM or Ctrl-C: then what runs may finish, the rest goes back."""
+    """Run a worker until SIGTERM or Ctrl-C: then what runs may finish, the rest goes back.
+
+    A second signal stops it at once; the exit code is then 128 and the signal's number.
+    """
     # The module's own connect() finds it there.
     os.environ[variable("dsn")] = session.dsn
-    with status_line.logging_to(session.output):
-        asyncio.run(_run_worker(session, _found(target), grace))
-
-
-async def _run_worker(session: TaskSession, found: TaskWorker, grace: timedelta | None) -> None:
+    found = _found(target)
     if grace is not None:
         found.grace = grace
+    if traces:
+        found.log = FailureLog(LogErrors.TRACEBACK)
+    with status_line.logging_to(session.output):
+        asyncio.run(_run_worker(session, found))
+    leave(found)
+
+
+async def _run_worker(session: TaskSession, found: TaskWorker) -> None:
     async with found.opened():
         session.output.note(f"worker {found.name} serves {', '.join(found.topics)}")
-        await found.run()
+        await status_line.run_shown(found, session.output)
 
 
 def _found(target: str) -> TaskWorker:

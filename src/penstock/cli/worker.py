@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shlex
 import sys
@@ -14,16 +13,17 @@ from typing import Annotated
 
 import typer
 
-from penstock import Worker
 from penstock.cli import status_line
 from penstock.cli.arguments import duration_option
 from penstock.cli.command import command
 from penstock.cli.object_lookup import find_worker
 from penstock.cli.session import Session
 from penstock.settings import variable
+from penstock.worker.base_worker import BaseWorker
+from penstock.worker.failure_log import FailureLog, LogErrors
 
 _SIGNALLED = 128
-_WATCH_ADVICE = "--watch needs watchfiles: pip install 'penstock[watch]'"
+_WATCH_ADVICE = "--watch needs watchfiles: pip install 'penstock-mq[watch]'"
 
 Target = Annotated[
     str,
@@ -47,7 +47,10 @@ def worker(
     ] = False,
     traces: Annotated[
         bool,
-        typer.Option("--traces", help="Show where handlers failed; traces may quote payloads."),
+        typer.Option(
+            "--traces",
+            help="Show the traceback of a failed handler, not only where stderr is a terminal.",
+        ),
     ] = False,
 ) -> None:
     """Run a worker: its handlers and schedules, until SIGTERM or Ctrl-C.
@@ -68,13 +71,14 @@ def worker(
     if grace is not None:
         found.grace = grace
     if traces:
-        logging.getLogger("penstock.worker").setLevel(logging.DEBUG)
+        found.log = FailureLog(LogErrors.TRACEBACK)
     with status_line.logging_to(session.output):
         asyncio.run(status_line.run_shown(found, session.output))
-    _leave(found)
+    leave(found)
 
 
-def _leave(found: Worker) -> None:
+def leave(found: BaseWorker) -> None:
+    """End the process as a worker that has stopped should."""
     code = 0 if found.stopped_by is None else _SIGNALLED + found.stopped_by
     if _threads_left():
         # Python would wait for handlers that were given up, and a thread can't be stopped.

@@ -28,6 +28,11 @@ def new_token() -> str:
     return uuid.uuid4().hex
 
 
+def claim_token(consumer: str, number: int) -> str:
+    """The token of one claim of a consumer; `list_consumers()` knows the consumer by it."""
+    return f"{consumer}#{number}"
+
+
 def each(value: T | Sequence[T] | None) -> list[T] | None:
     """One value becomes a list of one, which the engine takes for every message."""
     if value is None:

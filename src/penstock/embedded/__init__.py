@@ -38,6 +38,8 @@ class Server:
 @contextmanager
 def server(data_dir: Path | None = None, *, settings: Settings | None = None) -> Iterator[Server]:
     """Start or join the embedded server of `data_dir`, and leave it at the end of the block."""
+    # Before a folder is made: a missing package is reported first, and leaves no folder behind.
+    installation.packaged()
     settings = settings or Settings.load()
     root = data_dir or settings.data_dir or account.default_data_dir()
     place = folder.Folder(root.absolute())

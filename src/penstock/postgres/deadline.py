@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from psycopg.abc import PQGen
 
 T = TypeVar("T")
@@ -48,19 +50,32 @@ class Trust:
         return since > self._ended_at
 
 
-def until(conversation: PQGen[T], deadline: float, seconds: float, trust: Trust) -> PQGen[T]:
+def until(
+    conversation: PQGen[T],
+    deadline: float,
+    seconds: float,
+    trust: Trust,
+    is_cancelled: Callable[[], bool],
+) -> PQGen[T]:
     """The same conversation, but Overdue ends it at the deadline, or when the trust ends.
+
+    It ends as well when its task was cancelled and the server does not answer to that: psycopg
+    would wait for the answer.
 
     psycopg resumes a conversation every tenth of a second, whether anything has arrived or not.
     What was going on can be taken up again afterwards.
     """
+    cancelled_at: float | None = None
     try:
         wanted = next(conversation)
         while True:
             ready = yield wanted
             if not ready:
                 now = time.monotonic()
-                if now >= deadline or not trust.covers(deadline - seconds):
+                if cancelled_at is None and is_cancelled():
+                    cancelled_at = now
+                given_up = cancelled_at is not None and now >= cancelled_at + CANCEL_SECONDS
+                if given_up or now >= deadline or not trust.covers(deadline - seconds):
                     raise Overdue(min(seconds, seconds + now - deadline))
             wanted = conversation.send(ready)
     except StopIteration as end:

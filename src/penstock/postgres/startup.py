@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from penstock.settings import Settings
 
 
-def prepare(settings: Settings, closing: ExitStack) -> str:
-    """Start the embedded server where no other is named; the answer is the DSN to use."""
+def prepare(settings: Settings, closing: ExitStack, *, engine: bool = True) -> str:
+    """Start the embedded server where no other is named; the answer is the DSN to use.
+
+    `engine`: whether the database must have the engine, which tables of tasks don't need.
+    """
     if settings.dsn is not None:
         with _connected(settings.dsn, settings) as connection:
-            schema.check(connection)
+            if engine:
+                schema.check(connection)
             if settings.pooler:
                 _check_pooled_defaults(connection)
         return with_defaults(settings.dsn, settings)
@@ -64,7 +68,8 @@ def _connected(dsn: str, settings: Settings) -> TimedConnection:
             return connect(careful)
         except DatabaseUnavailable:
             pause = backoff(attempt)
-            starting = PGconn.ping(dsn.encode()) == Ping.REJECT
+            # With its timeouts: a server that is silent would be waited for without end.
+            starting = PGconn.ping(with_defaults(dsn, settings).encode()) == Ping.REJECT
             if not starting or time.monotonic() + pause > end:
                 raise
         time.sleep(pause)

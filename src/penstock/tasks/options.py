@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeAlias
 
+from penstock.settings import Settings, variable
 from penstock.tasks.errors import InvalidTask
 from penstock.tasks.task import AttemptLogFailure, check_owner
 
 _log = logging.getLogger("penstock.tasks")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _LONGEST_NAME = 60
+_APPLICATION_NAME = "penstock tasks"
 
 AttemptLogHook: TypeAlias = Callable[[AttemptLogFailure], None]
 
@@ -38,7 +41,7 @@ class Tables:
     attempts: str = "mq_task_attempts"
     results: str = "mq_task_results"
     waiting: str = "mq_task_waiting"
-    """PostgreSQL only: who sleeps and wants to be woken."""
+    """PostgreSQL only: stores that wait, and are notified of new tasks."""
 
     def __post_init__(self) -> None:
         for name in (self.tasks, self.dlq, self.attempts, self.results, self.waiting):
@@ -51,7 +54,11 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What a store is told when it is made."""
+    """What a store is told when it is made.
+
+    Options of the connection that are None are as `Settings` says: `PENSTOCK_POOL_SIZE` and so on,
+    else its defaults.
+    """
 
     tables: Tables = field(default_factory=Tables)
     attempt_log: bool = False
@@ -60,14 +67,39 @@ class StoreOptions:
     """Told of attempts that could not be logged; the ack itself is not held up."""
     attempt_log_timeout: timedelta = timedelta(seconds=1)
     """How long an ack waits at most for its line in the log."""
-    pool_size: int = 10
-    connect_timeout: timedelta = timedelta(seconds=10)
-    retry_for: timedelta = timedelta(minutes=1)
+    pool_size: int | None = None
+    """Connections that the store holds at most."""
+    pooler: bool | None = None
+    """The DSN leads to pgbouncer in transaction mode.  A store notices that by itself, unless the
+    pooler hides it."""
+    connect_timeout: timedelta | None = None
+    """How long to try for a connection."""
+    call_timeout: timedelta | None = None
+    """How long the server may take for one statement."""
+    retry_for: timedelta | None = None
     """How long a call goes on trying while the database is away."""
 
     def __post_init__(self) -> None:
-        if self.pool_size < 1:
+        if self.pool_size is not None and self.pool_size < 1:
             raise InvalidTask(f"pool_size is {self.pool_size}: 1 or more is needed")
+
+    def settings(self, dsn: str | None = None) -> Settings:
+        """The settings of the store's connections: these options, else `PENSTOCK_*`.
+
+        `dsn` is that of a PostgreSQL server; for MySQL everything but the DSN applies.
+        """
+        environ = {name: text for name, text in os.environ.items() if name != variable("dsn")}
+        named = environ.get(variable("application_name"), "").strip()
+        return Settings.load(
+            environ,
+            dsn=dsn,
+            pool_size=self.pool_size,
+            pooler=self.pooler,
+            connect_timeout=self.connect_timeout,
+            call_timeout=self.call_timeout,
+            retry_for=self.retry_for,
+            application_name=named or _APPLICATION_NAME,
+        )
 
     def tell_of_log_failure(self, failure: AttemptLogFailure) -> None:
         """Call the hook; an error of the hook itself is only logged."""

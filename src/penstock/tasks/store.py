@@ -8,6 +8,7 @@ from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy
 from penstock.tasks.task import (
     Attempt,
     DeadTask,
+    Finding,
     Lease,
     NewTask,
     Replayed,
@@ -20,8 +21,6 @@ from penstock.tasks.task import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
-
-    from penstock.tasks.health import Finding
 
 
 class TaskStore(Protocol):
@@ -173,7 +172,11 @@ class TaskStore(Protocol):
     async def purge(
         self, older_than: timedelta, *, statuses: Sequence[Status] = (Status.DONE,)
     ) -> int:
-        """Delete finished tasks.  One with a dedupe key stays: the key must be remembered."""
+        """Delete finished tasks.
+
+        One with a dedupe key stays: the key must be remembered.  The task of a schedule's fire
+        stays for two days, or a worker that starts meanwhile would make the fire once more.
+        """
         ...
 
     async def wait(self, at_most: timedelta) -> bool:

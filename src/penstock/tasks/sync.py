@@ -10,8 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.tasks._sync.queue import TaskQueue, connect
-from penstock.tasks._sync.store import TaskStore
-from penstock.tasks._sync.stores import open_store
+from penstock.tasks._sync.store import TaskStore, open_store
 
 if TYPE_CHECKING:
     from penstock.tasks.worker import TaskWorker

@@ -24,6 +24,14 @@ LONGEST_DEDUPE_KEY = 128
 LONGEST_REASON = 8000
 DEFAULT_MAX_ATTEMPTS = 5
 DEFAULT_TENANT = "default"
+FIRE_PREFIX = "cron-"
+"""How the ids of tasks begin that a schedule enqueues: every worker gives a fire the same id."""
+FIRE_REMEMBERED = timedelta(days=2)
+"""How long `purge` keeps a fire's task after it was stored.
+
+A worker that starts looks back one day for a fire that was missed.  As long as it may look, the id
+must be taken, or the fire would be made once more.
+"""
 _INT_LIMIT = 2**31 - 1
 # Behind an odd number of backslashes it is a NUL, behind an even one a text that speaks of it.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -229,6 +237,16 @@ class Replayed:
 
     replayed: int
     remaining: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One point of a look at server and tables: fine, or what to do about it."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

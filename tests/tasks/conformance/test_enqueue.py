@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from penstock.tasks.payloads import encoded
 from penstock.tasks.task import NewTask, Priority, Status, TaskId
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from penstock.tasks.store import TaskStore
 
 FAR = datetime(2199, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)
@@ -186,3 +189,17 @@ def test_meta_may_speak_of_u0000():
 def test_a_payload_that_is_no_text_and_no_json_is_refused(payload: Any):
     with pytest.raises(InvalidTask, match="the payload"):
         encoded(payload)
+
+
+async def test_many_enqueues_at_once_are_all_stored(
+    open_store: Callable[..., Awaitable[TaskStore]],
+):
+    # Two stores, so that a pooler lends each session to both in turn.
+    stores = [await open_store(pool_size=4) for _ in range(2)]
+    tasks = [NewTask("mail") for _ in range(160)]
+    stored = await asyncio.gather(
+        *(stores[number % 2].insert(task) for number, task in enumerate(tasks))
+    )
+    assert stored == [task.id for task in tasks]
+    reserved = [await store.reserve("w", limit=9) for store in stores for _ in range(9)]
+    assert len({task.id for taken in reserved for task in taken}) == 160

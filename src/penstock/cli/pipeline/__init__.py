@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli.pipeline import analyse, archive, ingest, migrate, replay, route, stateful
+from penstock.cli.pipeline.import_commands import app as migrate_app
+from penstock.cli.pipeline.import_commands import ingest
+from penstock.cli.pipeline.lake_commands import analyse, archive, replay
+from penstock.cli.pipeline.pipeline_command import pipeline_command
+from penstock.cli.pipeline.stream_commands import aggregate, dedupe, route
 
 app = typer.Typer(
     name="pipeline",
@@ -12,6 +16,36 @@ app = typer.Typer(
     epilog="Example: penstock pipeline archive orders --to lake/orders --once",
     no_args_is_help=True,
 )
-for part in (ingest, archive, route, analyse, replay, stateful):
-    part.register(app)
-app.add_typer(migrate.app)
+pipeline_command(
+    app,
+    example="penstock pipeline ingest 'inbox/*.jsonl' --to orders --key customer --once",
+    reads=False,
+)(ingest)
+pipeline_command(app, example="penstock pipeline archive orders --to lake/orders --once --compact")(
+    archive
+)
+pipeline_command(
+    app,
+    example=(
+        "penstock pipeline route orders --to orders-large "
+        "--where \"variant_get(payload, '$.amount', 'int') > 1000\" --once"
+    ),
+)(route)
+pipeline_command(app, example="penstock pipeline analyse reports/orders --topic orders --once")(
+    analyse
+)
+pipeline_command(
+    app,
+    example=(
+        "penstock pipeline replay --archive lake/orders --since 2026-01-31 --key customer-7 "
+        "--to orders-again --rate 500 --dry-run"
+    ),
+    ends=True,
+)(replay)
+pipeline_command(
+    app, example="penstock pipeline dedupe orders --to orders-once --by key --within 1h"
+)(dedupe)
+pipeline_command(
+    app, example="penstock pipeline aggregate orders --to orders-per-minute --by key --window 1m"
+)(aggregate)
+app.add_typer(migrate_app)

@@ -15,6 +15,7 @@ from penstock.client._async.message import Message
 from penstock.client._async.temporary_queue import TemporaryQueue
 from penstock.client.batches import batches_async
 from penstock.client.consumer_options import Mode, Options
+from penstock.client.lent_connection import lent_connection
 from penstock.client.values import CLAIM_FOR, duration, each, new_token, payload_list, refuse
 from penstock.models import Published, PublishedMany
 from penstock.observe import Event, Name, emit, spans
@@ -181,12 +182,14 @@ class Client:
     ) -> Published:
         """Publish a message to every queue of a topic.
 
-        `connection`: inside the transaction open there.  `wait`: as `wait_processed()`, and the
+        `connection`: inside the transaction open there; a transactional handler's own need not be
+        named.  `wait`: as `wait_processed()`, and the
         answer's `.processed` tells.  With a `dedupe_key` the call is repeated even after a lost
         connection.  Without one it then raises OutcomeUnknown: the message may be published or not.
         """
         refuse("delay", delay, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
+        connection = connection or lent_connection(self.database)
         refuse("wait", wait, "connection", connection, "no consumer sees it before you commit")
         duration("wait", wait)
         with spans.publishing(topic) as trace:
@@ -236,6 +239,7 @@ class Client:
         """
         refuse("delays", delays, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
+        connection = connection or lent_connection(self.database)
         refuse("wait", wait, "connection", connection, "no consumer sees them before you commit")
         duration("wait", wait)
         batch = payload_list(payloads)
@@ -278,6 +282,7 @@ class Client:
         `progress` is called with the number published so far.
         """
         published = 0
+        connection = connection or lent_connection(self.database)
         async for batch in batches_async(payloads, batch_size):
             lines = outgoing.lines(batch)
             copy = partial(_copy, topic=topic, lines=lines)

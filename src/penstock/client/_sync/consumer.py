@@ -15,7 +15,7 @@ from penstock.client import calls, consumer_options
 from penstock.client._sync.message import Message
 from penstock.client.claimed_messages import ClaimedMessages
 from penstock.client.consumer_options import Mode, Options
-from penstock.client.values import new_token
+from penstock.client.values import claim_token, new_token
 from penstock.errors import (
     ClientClosed,
     Conflict,
@@ -31,11 +31,11 @@ from penstock.postgres._sync.concurrency import Background, Event, Lock, monoton
 from penstock.postgres.subscription import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     from penstock.client._sync.client import Client
-    from penstock.models import ClaimedMessage
+    from penstock.models import ClaimedMessage, MessageId
     from penstock.payloads import Codec
 
 P = TypeVar("P")
@@ -166,13 +166,23 @@ class Feeder(Generic[P]):
         self._database = client.database
         self._options = options
         self._codec = codec
-        self._token = new_token()
+        self._consumer = new_token()
+        self._claims = 1
         self._watch = client.listener.watch(calls.channel(queue))
         self._stopping = False
         self._looks = 0
         self._stragglers = consumer_options.Stragglers()
         self._promising = True
         self._failures = 0
+
+    @property
+    def _token(self) -> str:
+        """The token of the next claim.
+
+        Each claim that finds something has its own: a nack that is repeated after a lost answer
+        must not fail the next claim on the same message.
+        """
+        return claim_token(self._consumer, self._claims)
 
     def run(self) -> None:
         """Until `stop()`, or an error that does not pass."""
@@ -193,16 +203,14 @@ class Feeder(Generic[P]):
 
     def release(self) -> None:
         """Release the messages that were claimed and not handed out."""
-        ids = [message.id for message in self.holding.surrender()]
-        if not ids:
-            return
-        try:
-            self._database.run(calls.release_many(self.queue, ids, self._token))
-        except PenstockError as error:
-            # Their claims end by themselves; that costs an attempt, and nothing is lost.
-            self.emit(events.Name.CALL_FAILED, error_kind=type(error).__name__)
-        else:
-            self.emit(events.Name.MESSAGE_RELEASED, count=len(ids))
+        for token, ids in _by_token(self.holding.surrender()).items():
+            try:
+                self._database.run(calls.release_many(self.queue, ids, token))
+            except PenstockError as error:
+                # Their claims end by themselves; that costs an attempt, and nothing is lost.
+                self.emit(events.Name.CALL_FAILED, error_kind=type(error).__name__)
+            else:
+                self.emit(events.Name.MESSAGE_RELEASED, count=len(ids))
 
     def emit(self, name: events.Name, **about: Any) -> None:
         events.emit(events.Event(name, queue=self.queue, **about))
@@ -269,9 +277,9 @@ class Feeder(Generic[P]):
     def _claim(self) -> bool:
         """Whether there was something, or may be: another claim held the queue."""
         options = self._options
-        claimed_at = monotonic()
+        claimed_at, token = monotonic(), self._token
         rows = self._database.claim(
-            calls.consume_batch(self.queue, self._token, options.claim_for, options.batch_size)
+            calls.consume_batch(self.queue, token, options.claim_for, options.batch_size)
         )
         self._promising = bool(rows)
         if isinstance(rows, calls.Busy):
@@ -279,11 +287,12 @@ class Feeder(Generic[P]):
             return True
         if not rows:
             return False
+        self._claims += 1
         self.emit(events.Name.MESSAGE_CLAIMED, count=len(rows))
         self._looks = 0
         # A claim that finds something ends our registration.
         self._stragglers.forget()
-        messages, misfits = self._read(rows)
+        messages, misfits = self._read(rows, token)
         if messages:
             self.hungry = False
             self.holding.add(messages, claimed_at)
@@ -293,13 +302,13 @@ class Feeder(Generic[P]):
         return True
 
     def _read(
-        self, rows: Sequence[ClaimedMessage]
+        self, rows: Sequence[ClaimedMessage], token: str
     ) -> tuple[list[Message[P]], list[tuple[Message[P], PayloadInvalid]]]:
         """Messages whose payload fits its type, and the others with what is wrong."""
         messages: list[Message[P]] = []
         misfits: list[tuple[Message[P], PayloadInvalid]] = []
         for row in rows:
-            message = Message(self._database, self.queue, self._token, row, self._codec)
+            message = Message(self._database, self.queue, token, row, self._codec)
             try:
                 _ = message.payload
             except PayloadInvalid as problem:
@@ -318,10 +327,16 @@ class Feeder(Generic[P]):
             # The caller has been busy with one message for a whole claim: others may be idle.
             self.release()
             return
-        asked = [message.id for message in self.holding.to_extend(now)]
-        if not asked:
-            return
-        call = calls.extend_many(self.queue, asked, self._token, self._options.claim_for)
-        granted = {message_id for message_id, _ in self._database.run(call)}
-        self.holding.extended(frozenset(asked), granted)
-        self.emit(events.Name.CLAIM_EXTENDED, count=len(granted))
+        for token, asked in _by_token(self.holding.to_extend(now)).items():
+            call = calls.extend_many(self.queue, asked, token, self._options.claim_for)
+            granted = {message_id for message_id, _ in self._database.run(call)}
+            self.holding.extended(frozenset(asked), granted)
+            self.emit(events.Name.CLAIM_EXTENDED, count=len(granted))
+
+
+def _by_token(messages: Iterable[Message[Any]]) -> dict[str, list[MessageId]]:
+    """The ids of messages, by the claim that they came with."""
+    found: dict[str, list[MessageId]] = {}
+    for message in messages:
+        found.setdefault(message.token, []).append(message.id)
+    return found

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Background",
+    "Cancelled",
     "Doorbell",
     "Event",
     "Lock",
+    "cancellations",
     "home",
     "in_thread",
     "monotonic",
@@ -32,6 +34,7 @@ __all__ = [
 
 T = TypeVar("T")
 
+Cancelled = asyncio.CancelledError
 Lock = asyncio.Lock
 monotonic = time.monotonic
 sleep = asyncio.sleep
@@ -45,6 +48,12 @@ def require_home(opened_in: object) -> None:
             "the client was opened in another event loop, and its connections belong to that: "
             "open, use and close it within one asyncio.run()"
         )
+
+
+def cancellations() -> int:
+    """How many times the running task has been asked to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def on_fork(_forget: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 
 from penstock.errors import translated
-from penstock.postgres._async.concurrency import monotonic
+from penstock.postgres._async.concurrency import Cancelled, cancellations, monotonic
 from penstock.postgres.conninfo import session_statements, with_defaults
 from penstock.postgres.deadline import CANCEL_SECONDS, Overdue, Trust, until
 
@@ -54,10 +54,18 @@ class TimedConnection(AsyncConnection[Any]):
         seconds = self.answer_within
         if seconds is None:
             return await super().wait(gen, *args, **options)
+        before = cancellations()
+
+        def is_cancelled() -> bool:
+            return cancellations() > before
+
         try:
-            timed = until(gen, monotonic() + seconds, seconds, self.trust)
+            timed = until(gen, monotonic() + seconds, seconds, self.trust, is_cancelled)
             return await super().wait(timed, *args, **options)
         except Overdue as overdue:
+            if is_cancelled():
+                self.pgconn.finish()
+                raise Cancelled from overdue
             return await self._cut_short(gen, overdue.seconds)
 
     async def _cut_short(self, gen: PQGen[T], seconds: float) -> T:
@@ -68,7 +76,7 @@ class TimedConnection(AsyncConnection[Any]):
         with suppress(psycopg.Error, OSError):
             await self.cancel_safe(timeout=CANCEL_SECONDS)
         try:
-            return await super().wait(until(gen, deadline, seconds, trust))
+            return await super().wait(until(gen, deadline, seconds, trust, lambda: False))
         except psycopg.errors.QueryCanceled as problem:
             raise Overdue(seconds, undone=True) from problem
         except Overdue:

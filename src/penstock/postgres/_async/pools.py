@@ -56,8 +56,9 @@ class Pools:
     A claim that a crash of the server undoes is handed out again, as if it had ended.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, engine: bool = True) -> None:
         self.settings = settings
+        self._engine = engine
         self._closing = ExitStack()
         # A program that ends without closing leaves the embedded server all the same.
         weakref.finalize(self, _close_in, os.getpid(), self._closing)
@@ -101,7 +102,8 @@ class Pools:
         if self._is_open:
             return
         try:
-            self.dsn = await in_thread(partial(prepare, self.settings, self._closing))
+            started = partial(prepare, self.settings, self._closing, engine=self._engine)
+            self.dsn = await in_thread(started)
             self._is_open = True
             await self._open_pools()
         except BaseException:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Background",
+    "Cancelled",
     "Doorbell",
     "Event",
     "Lock",
+    "cancellations",
     "home",
     "in_thread",
     "monotonic",
@@ -36,10 +38,16 @@ _MANY_RINGS = 4096
 # A thread can't be cancelled.  One that hangs in a connection attempt ends by itself, later.
 _LONGEST_JOIN = 15.0
 
+Cancelled = KeyboardInterrupt
 Lock = threading.Lock
 Event = threading.Event
 monotonic = time.monotonic
 sleep = time.sleep
+
+
+def cancellations() -> int:
+    """Always 0: a thread can't be asked to end."""
+    return 0
 
 
 _after_fork: set[weakref.WeakMethod[Callable[[], None]]] = set()

@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.rows import tuple_row
 
 from penstock.errors import translated
-from penstock.postgres._sync.concurrency import monotonic
+from penstock.postgres._sync.concurrency import Cancelled, cancellations, monotonic
 from penstock.postgres.conninfo import session_statements, with_defaults
 from penstock.postgres.deadline import CANCEL_SECONDS, Overdue, Trust, until
 
@@ -55,10 +55,18 @@ class TimedConnection(Connection[Any]):
         seconds = self.answer_within
         if seconds is None:
             return super().wait(gen, *args, **options)
+        before = cancellations()
+
+        def is_cancelled() -> bool:
+            return cancellations() > before
+
         try:
-            timed = until(gen, monotonic() + seconds, seconds, self.trust)
+            timed = until(gen, monotonic() + seconds, seconds, self.trust, is_cancelled)
             return super().wait(timed, *args, **options)
         except Overdue as overdue:
+            if is_cancelled():
+                self.pgconn.finish()
+                raise Cancelled from overdue
             return self._cut_short(gen, overdue.seconds)
 
     def _cut_short(self, gen: PQGen[T], seconds: float) -> T:
@@ -69,7 +77,7 @@ class TimedConnection(Connection[Any]):
         with suppress(psycopg.Error, OSError):
             self.cancel_safe(timeout=CANCEL_SECONDS)
         try:
-            return super().wait(until(gen, deadline, seconds, trust))
+            return super().wait(until(gen, deadline, seconds, trust, lambda: False))
         except psycopg.errors.QueryCanceled as problem:
             raise Overdue(seconds, undone=True) from problem
         except Overdue:

@@ -37,9 +37,10 @@ T = TypeVar("T")
 class Database:
     """Knows how to send a call and what to do when that fails; nothing of queues."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, engine: bool = True) -> None:
+        """`engine`: whether the database must have Penstock's engine."""
         self.settings = settings
-        self._pools = Pools(settings)
+        self._pools = Pools(settings, engine=engine)
 
     @property
     def dsn(self) -> str | None:
@@ -119,7 +120,58 @@ class Database:
                     return work(connection)
             except (psycopg.Error, errors.PenstockError) as problem:
                 fault, cause = retry.classify(problem, sent=False), problem
-            self._rest(patience, fault, repeat, cause)
+            rest(patience, fault, repeat, cause)
+
+    def run_session(
+        self,
+        work: Callable[[TimedConnection, bool], T],
+        *,
+        atomic: bool,
+        lasting: bool = False,
+    ) -> T:
+        """Do work of several statements on one connection, again where that may help.
+
+        `atomic`: in one transaction; otherwise each statement is committed by itself.  The work
+        itself must be safe to repeat: it is told whether an earlier run may have been committed.
+        Each of its statements has the call timeout, or an hour if they are `lasting`.
+        """
+        pool = self._pools.durable()
+        patience = Patience(self.settings.retry_for, monotonic())
+        usual = self.settings.call_timeout.total_seconds()
+        limit = deadline.LASTING_SECONDS if lasting else usual
+        unknown = False
+        while True:
+            sent = False
+            try:
+                with self._in_use(pool, limit) as connection:
+                    if atomic:
+                        with connection.transaction():
+                            done = work(connection, unknown)
+                            # What breaks from here on may have been committed.
+                            sent = True
+                    else:
+                        sent = True
+                        done = work(connection, unknown)
+                    self._pools.require_confirmed(connection)
+                    return done
+            except UnicodeEncodeError:
+                raise errors.unsendable() from None
+            except psycopg.Error as problem:
+                fault, cause = retry.classify(problem, sent=sent), problem
+            rest(patience, fault, Repeat.ALWAYS, cause)
+            unknown |= fault.kind is retry.Kind.CONNECTION_LOST
+
+    @contextmanager
+    def _in_use(self, pool: Pool, limit: float) -> Iterator[TimedConnection]:
+        """A connection of the pool, which is closed if an error shows that it is of no use."""
+        with self._pools.lent(pool) as connection:
+            try:
+                with connection.answering(limit):
+                    yield connection
+            except psycopg.Error as problem:
+                if retry.classify(problem).spoils_connection:
+                    connection.close()
+                raise
 
     def _begun(self, pool: Pool) -> tuple[TimedConnection, AbstractContextManager[Any]]:
         """A transaction that has begun, tried for as long as calls are."""
@@ -136,7 +188,7 @@ class Database:
                 return connection, transaction  # noqa: TRY300
             except psycopg.Error as problem:
                 fault, cause = retry.classify(problem, sent=False), problem
-            self._rest(patience, fault, Repeat.ALWAYS, cause)
+            rest(patience, fault, Repeat.ALWAYS, cause)
 
     def _commit(
         self, connection: TimedConnection, transaction: AbstractContextManager[Any]
@@ -168,19 +220,9 @@ class Database:
                 raise errors.unsendable() from None
             except (psycopg.Error, errors.PenstockError) as problem:
                 fault, cause = retry.classify(problem, sent=sent, call=call), problem
-            self._rest(patience, fault, call.repeat, cause)
+            rest(patience, fault, call.repeat, cause)
             if fault.kind is retry.Kind.CONNECTION_LOST:
                 call = call.again or call
-
-    def _rest(self, patience: Patience, fault: Fault, repeat: Repeat, cause: Exception) -> None:
-        """Wait before the next attempt; raise when there is to be none."""
-        pause = patience.pause(fault, repeat, monotonic())
-        kind = type(fault.error).__name__
-        if pause is None:
-            emit(Event(Name.CALL_FAILED, error_kind=kind))
-            raise patience.final(fault, repeat, monotonic()) from cause
-        emit(Event(Name.CALL_RETRIED, attempt=patience.failures, seconds=pause, error_kind=kind))
-        sleep(pause)
 
     def _recognised(self, call: Call[T]) -> float | None:
         """Seconds in which a repetition may be sent: it has to be carried out in time as well."""
@@ -224,6 +266,17 @@ class Database:
                 cursor.execute(call.sql, call.parameters)
             # Only now: to ask earlier would cost a round trip of its own.
             return call.read(cursor.fetchall())
+
+
+def rest(patience: Patience, fault: Fault, repeat: Repeat, cause: Exception) -> None:
+    """Wait before the next attempt; raise when there is to be none."""
+    pause = patience.pause(fault, repeat, monotonic())
+    kind = type(fault.error).__name__
+    if pause is None:
+        emit(Event(Name.CALL_FAILED, error_kind=kind))
+        raise patience.final(fault, repeat, monotonic()) from cause
+    emit(Event(Name.CALL_RETRIED, attempt=patience.failures, seconds=pause, error_kind=kind))
+    sleep(pause)
 
 
 def _rolled_back(transaction: AbstractContextManager[Any], problem: BaseException) -> bool | None:

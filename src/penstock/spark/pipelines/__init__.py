@@ -7,21 +7,16 @@ moment and started again with the same state: no row is lost, none is doubled.
 
 from penstock.spark.pipelines.analyse import analyse
 from penstock.spark.pipelines.archive import archive
-from penstock.spark.pipelines.errors import PipelineFailed
-from penstock.spark.pipelines.ingest import ingest
-from penstock.spark.pipelines.mapping import Mapping
-from penstock.spark.pipelines.migrate import (
-    migrate_kafka,
-    migrate_pgmq,
-    migrate_sqs,
-    migrate_tasks,
-)
+from penstock.spark.pipelines.failures import PipelineFailed
+from penstock.spark.pipelines.ingest import Mapping, ingest
+from penstock.spark.pipelines.kafka_migration import migrate_kafka
+from penstock.spark.pipelines.migration import migrate_pgmq, migrate_tasks
 from penstock.spark.pipelines.progress import Progress, Watcher
 from penstock.spark.pipelines.replay import replay
 from penstock.spark.pipelines.route import Rule, load_rules, route
-from penstock.spark.pipelines.run import RunOptions
+from penstock.spark.pipelines.run import RunOptions, Summary
+from penstock.spark.pipelines.sqs_migration import migrate_sqs
 from penstock.spark.pipelines.stateful import aggregate, dedupe
-from penstock.spark.pipelines.summary import Summary
 
 __all__ = [
     "Mapping",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Unpack
 
 from pyspark.sql import functions as f
 
-from penstock.spark.pipelines import database, source
-from penstock.spark.pipelines.batches import Batch, each_batch
-from penstock.spark.pipelines.lag import Lag
-from penstock.spark.pipelines.lake import Compaction, Format, Lake, open_lake
+from penstock.spark.lake import Compaction, Format, Lake, open_lake
+from penstock.spark.pipelines import engine_calls, stream_options
+from penstock.spark.pipelines.batch_loop import Batch, each_batch
+from penstock.spark.pipelines.engine_calls import Lag
 from penstock.spark.pipelines.run import Run, RunOptions, started
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.spark.pipelines.summary import Summary
+    from penstock.spark.pipelines.run import Summary
 
 SMALL = 64 * 1024 * 1024
 
@@ -45,13 +45,13 @@ def archive(
     A named reader keeps the log until its messages are in the lake, and not longer: retention
     follows the archive.  With `compact` small files are joined at the end.
     """
-    wanted = source.names(topics)
+    wanted = stream_options.names(topics)
     lake = open_lake(str(target), format, catalog=catalog, table=table)
-    # The archive carries its own state: where one is copied to, the other goes along.
+    # The state is inside the archive, so a copy of the archive has it too.
     state = f"{lake.root}/_penstock/state"
     with started("archive", run, *wanted, state=state) as going:
-        name = group or source.default_group("archive", going)
-        asked = source.options(going, wanted, group=name, start=start, max_rows=max_rows)
+        name = group or stream_options.default_group("archive", going)
+        asked = stream_options.options(going, wanted, group=name, start=start, max_rows=max_rows)
 
         def write(frame: DataFrame, batch: Batch) -> int:
             return lake.write(prepared(frame), batch.stream, batch.number)
@@ -77,4 +77,4 @@ def _told(
     details = {"archive": lake.root, "group": group}
     if done is not None:
         details["compacted"] = f"{done.files_before} files into {done.files_after}"
-    return run.summary(lag=database.reader_lag(run.url, group, topics), **details)
+    return run.summary(lag=engine_calls.reader_lag(run.url, group, topics), **details)

@@ -13,12 +13,11 @@ from pyspark.sql import functions as f
 from penstock.client.calls import Call
 from penstock.client.rows import one
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import database, origin, sink, source
-from penstock.spark.pipelines.chunks import Chunk, Ledger
-from penstock.spark.pipelines.lake import Format, Lake, Wanted, open_lake
-from penstock.spark.pipelines.moments import utc
-from penstock.spark.pipelines.run import Run, RunOptions, started
+from penstock.spark.lake import Format, Lake, Wanted, open_lake
+from penstock.spark.pipelines import engine_calls, message_origin, publication, stream_options
+from penstock.spark.pipelines.run import Run, RunOptions, started, utc
 from penstock.spark.pipelines.selection import Selection, chunk_rows, frame_of, header_condition
+from penstock.spark.pipelines.state import Chunk, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingOf
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.spark.pipelines.summary import Summary
+    from penstock.spark.pipelines.run import Summary
 
 # What a message keeps; when it was due and when it expired is over.
 _KEPT = ("value", "key", "headers", "priority", "tenant_id", "correlation_id")
@@ -73,7 +72,7 @@ def replay(
         # What was chosen is in the state: it is sent even if its topic or archive is gone by now.
         if dry_run or chosen.rows is None:
             if archive is None:
-                found = _from_log(going, source.names(log or ()))
+                found = _from_log(going, stream_options.names(log or ()))
             else:
                 lake = open_lake(str(archive), format, catalog=catalog, table=table)
                 found = _from_lake(going, lake, topics, since, until)
@@ -83,7 +82,7 @@ def replay(
             if dry_run:
                 return going.summary(**_shown(frame))
             going.teller.tell(phase="choosing")
-            marked = frame.mapInArrow(origin.marker(), frame.schema)
+            marked = frame.mapInArrow(message_origin.marker(), frame.schema)
             chosen.fill_from_frame(marked.select("offset", *_KEPT), "offset")
         _send(going, chosen, to_topic, to_queue, rate)
         return going.summary(chosen=chosen.rows, to=to_topic or to_queue)
@@ -98,15 +97,15 @@ def _from_lake(
 ) -> DataFrame:
     if not lake.exists():
         raise InvalidSetting(f"there is no archive of this format in {lake.root}")
-    names = tuple(source.names(topics)) if topics is not None else ()
+    names = tuple(stream_options.names(topics)) if topics is not None else ()
     frame = lake.read(run.spark, Wanted(names, since, until))
     return frame.where(frame["topic"].isin(*names)) if names else frame
 
 
 def _from_log(run: Run, topics: Sequence[str]) -> DataFrame:
-    source.check_topics(run, topics)
+    stream_options.check_topics(run, topics)
     reader = run.spark.read.format("penstock").option("url", run.url)
-    return reader.options(**source.subscription(topics)).load()
+    return reader.options(**stream_options.subscription(topics)).load()
 
 
 def _chosen(
@@ -166,7 +165,7 @@ def _send(
 ) -> None:
     app = Ledger(run.state).app
     if to_topic is not None:
-        database.ensure_topic(run.url, to_topic)
+        engine_calls.ensure_topic(run.url, to_topic)
 
     def publish(chunk: Chunk, path: Path) -> int:
         if to_queue is not None:
@@ -178,7 +177,7 @@ def _send(
 
 def _publish(run: Run, topic: str, path: Path, app: str, number: int) -> int:
     frame = frame_of(run, path).withColumn("topic", f.lit(topic))
-    sink.publish(run, frame, app, number)
+    publication.publish(run, frame, app, number)
     return int(pq.read_metadata(path).num_rows)
 
 
@@ -186,5 +185,5 @@ def _deliver(run: Run, queue: str, path: Path, app: str, number: int) -> int:
     """A chunk is small: it goes to the one queue in a single call."""
     rows = pq.read_table(path, columns=["value", "headers", "key"]).to_pydict()
     arguments = (queue, rows["value"], rows["headers"], rows["key"], app, number)
-    database.ask(run.url, Call(_DELIVER, arguments, one(int)))
+    engine_calls.ask(run.url, Call(_DELIVER, arguments, one(int)))
     return len(rows["value"])

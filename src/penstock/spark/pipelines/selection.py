@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark.pipelines.chunks import Chunk, Ledger, work_off
-from penstock.spark.pipelines.lake.base import arrow_schema
+from penstock.spark.lake.lake_table import arrow_schema
+from penstock.spark.pipelines.state import Chunk, Ledger, work_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -69,7 +69,7 @@ class Selection:
         ledger = Ledger(self._run.state)
         total = self.rows or 0
         before = sum(result["rows"] for _chunk, result in ledger.finished())
-        pace = _Brake(rate)
+        pace = _RateLimit(rate)
 
         def do(chunk: Chunk) -> dict[str, Any]:
             path = self.folder / chunk.work["file"]
@@ -107,8 +107,8 @@ def _parts(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str,
         yield part
 
 
-class _Brake:
-    """Holds back so that the average stays below the rate."""
+class _RateLimit:
+    """Waits so that the average stays below the rate."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate

@@ -1,7 +1,8 @@
-"""dedupe and aggregate: two streams with a memory, as they are and as examples to start from."""
+"""dedupe and aggregate: two streams whose state Spark keeps, ready to run and to start from."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
@@ -9,21 +10,24 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pyspark.sql import functions as f
 
 from penstock.errors import InvalidSetting
-from penstock.spark.pipelines import database, source, streaming
-from penstock.spark.pipelines.lag import Lag
+from penstock.spark.pipelines import engine_calls, stream_options
+from penstock.spark.pipelines.engine_calls import Lag
+from penstock.spark.pipelines.failures import plain_error
+from penstock.spark.pipelines.publication import MESSAGE
 from penstock.spark.pipelines.run import Run, RunOptions, started
-from penstock.spark.pipelines.sink import MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from collections.abc import Mapping as MappingOf
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from penstock.spark.pipelines.summary import Summary
-
+    from penstock.spark.pipelines.run import Run, Summary
 
 _TOPICS = "topics.json"
+_LOOK_SECONDS = 0.25
 
 
 def dedupe(
@@ -47,7 +51,7 @@ def dedupe(
         watched = marked.withWatermark("timestamp", _seconds(within))
         return watched.dropDuplicatesWithinWatermark(["_by"]).select(*_message_columns(frame))
 
-    reading = _Reading(source.names(topics), group, start, max_rows)
+    reading = _Reading(stream_options.names(topics), group, start, max_rows)
     return _stateful("dedupe", reading, to_topic, shape, run, marks=(by, within))
 
 
@@ -84,7 +88,7 @@ def aggregate(
         )
         return counted.select("key", value.alias("value"))
 
-    reading = _Reading(source.names(topics), group, start, max_rows)
+    reading = _Reading(stream_options.names(topics), group, start, max_rows)
     return _stateful("aggregate", reading, to_topic, shape, run, marks=(by, window, late, values))
 
 
@@ -98,7 +102,7 @@ class _Reading:
     max_rows: int | None
 
     def frame(self, run: Run, group: str) -> DataFrame:
-        asked = source.options(
+        asked = stream_options.options(
             run, self.topics, group=group, start=self.start, max_rows=self.max_rows
         )
         return run.spark.readStream.format("penstock").options(**asked).load()
@@ -116,21 +120,23 @@ def _stateful(
     if to_topic in reading.topics:
         raise InvalidSetting(f"{pipeline} reads {to_topic}: write to another topic")
     with started(pipeline, options, *reading.topics, to_topic, *marks) as going:
-        name = reading.group or source.default_group(pipeline, going)
+        name = reading.group or stream_options.default_group(pipeline, going)
         _check_topics(going, reading.topics, name)
-        database.ensure_topic(going.url, to_topic)
+        engine_calls.ensure_topic(going.url, to_topic)
         frame = reading.frame(going, name)
         lag = Lag(going.url, name, reading.topics)
-        streaming.follow(going, _writer(going, shape(frame), to_topic), lag=lag)
-        return going.summary(lag=database.reader_lag(going.url, name, reading.topics), to=to_topic)
+        _follow(going, _writer(going, shape(frame), to_topic), lag=lag)
+        return going.summary(
+            lag=engine_calls.reader_lag(going.url, name, reading.topics), to=to_topic
+        )
 
 
 def _check_topics(run: Run, topics: list[str], group: str) -> None:
     """A state is for its topics: what it remembers is past the time of another one's messages."""
-    source.check_topics(run, topics)
+    stream_options.check_topics(run, topics)
     noted = _noted_topics(run, group) if run.state.has_checkpoint() else []
     # A topic that was deleted can't be named any more.
-    there = database.topic_names(run.url)
+    there = engine_calls.topic_names(run.url)
     noted = [topic for topic in noted if topic in there] or noted
     if noted and set(noted) != set(topics):
         raise InvalidSetting(
@@ -144,7 +150,7 @@ def _check_topics(run: Run, topics: list[str], group: str) -> None:
 def _noted_topics(run: Run, group: str) -> list[str]:
     noted: list[str] | None = run.state.read(_TOPICS)
     # An earlier release did not note them.
-    return sorted(database.group_topics(run.url, group)) if noted is None else noted
+    return sorted(engine_calls.group_topics(run.url, group)) if noted is None else noted
 
 
 def _writer(run: Run, frame: DataFrame, topic: str) -> Any:
@@ -161,3 +167,47 @@ def _message_columns(frame: DataFrame) -> list[str]:
 
 def _seconds(span: timedelta) -> str:
     return f"{span.total_seconds():.3f} seconds"
+
+
+def _follow(
+    run: Run,
+    writer: DataStreamWriter,
+    *,
+    lag: Callable[[], int | None] = lambda: None,
+) -> None:
+    """Start a stream on the run's checkpoint and stay with it until it ends."""
+    writer = writer.option("checkpointLocation", run.state.checkpoint)
+    writer = (
+        writer.trigger(availableNow=True)
+        if run.once
+        else writer.trigger(processingTime=f"{run.every.total_seconds() * 1000:.0f} milliseconds")
+    )
+    query = writer.start()
+    counted = -1
+    try:
+        while query.isActive:
+            counted = _count(run, query, counted)
+            run.teller.tell(lag=lag())
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        if query.isActive:
+            query.stop()
+    _count(run, query, counted)
+    _check(query)
+
+
+def _count(run: Run, query: StreamingQuery, counted: int) -> int:
+    """Add the batches since the last look; returns the number of the last one counted."""
+    for progress in query.recentProgress:
+        # Its property: through Connect the entry itself is empty.
+        batch, rows = int(progress["batchId"]), progress.numInputRows
+        if batch > counted and rows:
+            counted = batch
+            run.teller.add(rows)
+    return counted
+
+
+def _check(query: StreamingQuery) -> None:
+    problem = query.exception()
+    if problem is not None:
+        raise plain_error(problem) from problem

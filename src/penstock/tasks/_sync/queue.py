@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.observe.events import Event, Name, emit
-from penstock.tasks._sync.stores import TaskStore, open_store
+from penstock.tasks._sync.store import TaskStore, open_store
 from penstock.tasks.options import StoreOptions
 from penstock.tasks.payloads import encoded
 from penstock.tasks.task import (

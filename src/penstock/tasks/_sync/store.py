@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.tasks._async import store
 from penstock.tasks._sync.loop import OnLoop
-from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy
+from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy, StoreOptions
 from penstock.tasks.task import (
     Attempt,
     DeadTask,
+    Finding,
     Lease,
     NewTask,
     Replayed,
@@ -23,8 +25,6 @@ from penstock.tasks.task import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
-
-    from penstock.tasks.health import Finding
 
 
 class TaskStore(OnLoop):
@@ -177,7 +177,11 @@ class TaskStore(OnLoop):
         )
 
     def purge(self, older_than: timedelta, *, statuses: Sequence[Status] = (Status.DONE,)) -> int:
-        """Delete finished tasks.  One with a dedupe key stays: the key must be remembered."""
+        """Delete finished tasks.
+
+        One with a dedupe key stays: the key must be remembered.  The task of a schedule's fire
+        stays for two days, or a worker that starts meanwhile would make the fire once more.
+        """
         return self._run(self._store.purge(older_than, statuses=statuses))
 
     def wait(self, at_most: timedelta) -> bool:
@@ -195,3 +199,8 @@ class TaskStore(OnLoop):
     def check(self) -> list[Finding]:
         """What is good about server and tables, and what should be improved."""
         return self._run(self._store.check())
+
+
+def open_store(dsn: str | None = None, options: StoreOptions | None = None) -> TaskStore:
+    """The store for `postgresql://…`, `mysql://…`, `mariadb://…` or `memory:`, not yet opened."""
+    return TaskStore(store.open_store(dsn, options))

@@ -1,0 +1,1 @@
+"""The stores: tasks on PostgreSQL, on MySQL and MariaDB, and in memory."""
