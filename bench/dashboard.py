@@ -25,7 +25,7 @@ import uvicorn
 from bench.measure import cpu_ns
 from penstock import schema
 from penstock.dashboard.app import build
-from penstock.dashboard.options import Options
+from penstock.dashboard.dashboard_options import Options
 from penstock.embedded import installation
 from penstock.settings import Settings
 from penstock.testing.server import running

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from penstock.dashboard.app import build
-from penstock.dashboard.options import Options
+from penstock.dashboard.dashboard_options import Options
 from penstock.settings import Settings
 from tests.fixtures.patience import eventually_sync
 

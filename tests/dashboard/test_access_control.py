@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.routing import Route
 
-from penstock.dashboard.options import Options
-from penstock.dashboard.sessions import COOKIE, Role, Session, Sessions
+from penstock.dashboard.dashboard_options import Options
+from penstock.dashboard.web_sessions import COOKIE, Role, WebSession, WebSessions
 from penstock.errors import InvalidSetting
 from tests.dashboard.visitor import OPERATOR, VIEWER, Visitor
 
@@ -94,7 +94,7 @@ async def test_a_login_from_another_site_is_refused(visitor: Visitor) -> None:
 
 
 def test_a_session_that_was_tampered_with_or_has_ended_is_none() -> None:
-    sessions = Sessions(Options(operator_token=OPERATOR, viewer_token=VIEWER))
+    sessions = WebSessions(Options(operator_token=OPERATOR, viewer_token=VIEWER))
     mine = sessions.log_in(VIEWER)
     assert mine is not None
     assert mine.role is Role.VIEWER
@@ -104,9 +104,9 @@ def test_a_session_that_was_tampered_with_or_has_ended_is_none() -> None:
     assert sessions.opened(cookie[:-1]) is None
     for nonsense in ("", "a.b", "a.b.c.d", "operator.9999999999.x.", "....", "é.1.x.y"):
         assert sessions.opened(nonsense) is None
-    ended = Session(Role.OPERATOR, int(time.time()) - 1, "x")
+    ended = WebSession(Role.OPERATOR, int(time.time()) - 1, "x")
     assert sessions.opened(sessions.sealed(ended)) is None
-    others = Sessions(Options(operator_token="another-operators-token", viewer_token=VIEWER))
+    others = WebSessions(Options(operator_token="another-operators-token", viewer_token=VIEWER))
     assert others.opened(cookie) is None
     assert not sessions.is_form_of(mine, sessions.form_token(ended))
 

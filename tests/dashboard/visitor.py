@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from penstock.dashboard.app import build
-from penstock.dashboard.options import Options
+from penstock.dashboard.dashboard_options import Options
 from penstock.dashboard.pages import tasks
 from penstock.settings import Settings
 from penstock.tasks import StoreOptions, open_store

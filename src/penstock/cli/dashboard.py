@@ -14,7 +14,7 @@ from penstock.cli.session import Session
 from penstock.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from penstock.dashboard.options import Options
+    from penstock.dashboard.dashboard_options import Options
 
 OPERATOR_TOKEN = "PENSTOCK_DASHBOARD_OPERATOR_TOKEN"  # noqa: S105 - a variable's name
 VIEWER_TOKEN = "PENSTOCK_DASHBOARD_VIEWER_TOKEN"  # noqa: S105
@@ -45,7 +45,7 @@ def dashboard(
     PENSTOCK_DASHBOARD_OPERATOR_TOKEN and PENSTOCK_DASHBOARD_VIEWER_TOKEN set them.
     """
     server = _server()
-    from penstock.dashboard.options import Options, new_token
+    from penstock.dashboard.dashboard_options import Options, new_token
     from penstock.tasks import open_store
 
     for each in tasks_dsn or []:

@@ -14,14 +14,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 
-from penstock.dashboard.sessions import COOKIE
+from penstock.dashboard.web_sessions import COOKIE
 
 if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from penstock.dashboard.options import Options
-    from penstock.dashboard.sessions import Session, Sessions
+    from penstock.dashboard.dashboard_options import Options
+    from penstock.dashboard.web_sessions import WebSession, WebSessions
 
 _log = logging.getLogger("penstock.dashboard")
 
@@ -46,7 +46,7 @@ _HEADERS = {
 class AccessControl:
     """ASGI middleware; puts the session and the form's fields into the request's state."""
 
-    def __init__(self, app: ASGIApp, *, options: Options, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, *, options: Options, sessions: WebSessions) -> None:
         self._app = app
         self._options = options
         self._sessions = sessions
@@ -78,7 +78,7 @@ class AccessControl:
             return PlainTextResponse("Only GET and POST.", 405)
         return await self._form_refusal(request, session)
 
-    async def _form_refusal(self, request: Request, session: Session | None) -> Response | None:
+    async def _form_refusal(self, request: Request, session: WebSession | None) -> Response | None:
         if not self._is_own(request.headers):
             _log.warning("a form from a foreign origin was refused")
             return _no("This form comes from another site, so nothing was done.")
@@ -94,7 +94,7 @@ class AccessControl:
             return _no("This form is not from this session, so nothing was done. Reload the page.")
         return None
 
-    def _session(self, request: Request) -> Session | None:
+    def _session(self, request: Request) -> WebSession | None:
         if not self._options.auth:
             return self._sessions.without_login()
         return self._sessions.opened(request.cookies.get(COOKIE, ""))

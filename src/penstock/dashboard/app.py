@@ -13,8 +13,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from penstock.dashboard.access_control import AccessControl
-from penstock.dashboard.context import Dashboard, render
-from penstock.dashboard.database import Database
+from penstock.dashboard.dashboard_database import DashboardDatabase
+from penstock.dashboard.page_context import Dashboard, render
 from penstock.dashboard.pages import actions, events, login, overview, queue, tables, tasks
 from penstock.dashboard.poller import EVERY
 from penstock.errors import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from penstock.dashboard.options import Options
+    from penstock.dashboard.dashboard_options import Options
     from penstock.settings import Settings
 
 _STATUS: tuple[tuple[type[PenstockError], int], ...] = (
@@ -44,7 +44,7 @@ _STATUS: tuple[tuple[type[PenstockError], int], ...] = (
 
 def build(settings: Settings, options: Options, *, every: float = EVERY) -> Starlette:
     """The dashboard of one database; `every`: seconds between two polls while a browser watches."""
-    made = Dashboard.made(options, Database(settings), every)
+    made = Dashboard.made(options, DashboardDatabase(settings), every)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         QueueNow,
         Reader,
     )
-    from penstock.dashboard.database import Database
+    from penstock.dashboard.dashboard_database import DashboardDatabase
 
 _log = logging.getLogger("penstock.dashboard")
 
@@ -83,7 +83,7 @@ def wait_after(took: list[float], every: float, share: float) -> float:
 class Poller:
     """Polls the database every two seconds while a browser watches, and wakes all watchers."""
 
-    def __init__(self, database: Database, every: float = EVERY) -> None:
+    def __init__(self, database: DashboardDatabase, every: float = EVERY) -> None:
         self.samples = Samples()
         self.problem: str | None = None
         self._database = database

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from penstock.dashboard.options import Options
+    from penstock.dashboard.dashboard_options import Options
     from penstock.settings import Settings
 
 

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse
 
 from penstock.client import calls as engine
 from penstock.client.calls import audit
-from penstock.dashboard.context import dashboard_of, parameter, render, session
+from penstock.dashboard.page_context import dashboard_of, parameter, render, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

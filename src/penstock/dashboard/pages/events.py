@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import PlainTextResponse, StreamingResponse
 
-from penstock.dashboard.context import dashboard_of, parameter, session
+from penstock.dashboard.page_context import dashboard_of, parameter, session
 from penstock.dashboard.pages import overview, queue, tables
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from penstock.dashboard.context import Dashboard
+    from penstock.dashboard.page_context import Dashboard
     from penstock.dashboard.samples import Sample
 
 _MOST_STREAMS = 200

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from penstock.dashboard.access_control import LOGIN
-from penstock.dashboard.context import dashboard_of
-from penstock.dashboard.sessions import COOKIE
+from penstock.dashboard.page_context import dashboard_of
+from penstock.dashboard.web_sessions import COOKIE
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from penstock.dashboard.context import Dashboard
+    from penstock.dashboard.page_context import Dashboard
 
 _log = logging.getLogger("penstock.dashboard")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from penstock.client.facts import COUNTED_TO
 from penstock.dashboard.attention import concerns
 from penstock.dashboard.charts import Spark, picture, spark, thinned
-from penstock.dashboard.context import dashboard_of, render
+from penstock.dashboard.page_context import dashboard_of, render
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from penstock.client.facts import QueueNow
-    from penstock.dashboard.context import Dashboard
+    from penstock.dashboard.page_context import Dashboard
     from penstock.dashboard.samples import Latency, Sample, Samples
 
 

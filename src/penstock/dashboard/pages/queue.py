@@ -13,7 +13,7 @@ from penstock.client import calls as engine
 from penstock.client.calls import looks
 from penstock.client.facts import Step
 from penstock.dashboard.charts import Chart, Series, chart
-from penstock.dashboard.context import dashboard_of, parameter, render
+from penstock.dashboard.page_context import dashboard_of, parameter, render
 from penstock.dashboard.pages.actions import deed_done
 from penstock.dashboard.text_filters import compact, rate, seconds, span
 from penstock.errors import PermissionDenied, UnknownQueue
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from penstock.client.facts import Found
-    from penstock.dashboard.context import Dashboard
+    from penstock.dashboard.page_context import Dashboard
     from penstock.dashboard.samples import Flow, Sample
 
 STATES = ("waiting", "blocked", "delayed", "retrying", "claimed", "dead")

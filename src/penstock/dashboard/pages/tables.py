@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.client.calls import audit, looks
-from penstock.dashboard.context import dashboard_of, parameter, render
+from penstock.dashboard.page_context import dashboard_of, parameter, render
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from penstock.dashboard.context import Dashboard
+    from penstock.dashboard.page_context import Dashboard
     from penstock.dashboard.samples import Sample
 
 AUDIT_ROWS = 100

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from starlette.responses import RedirectResponse
 
 from penstock.client.calls import audit
-from penstock.dashboard.context import dashboard_of, parameter, render, session
+from penstock.dashboard.page_context import dashboard_of, parameter, render, session
 from penstock.dashboard.pages import actions
 from penstock.dashboard.pages.actions import Notice
 from penstock.errors import DatabaseUnavailable, PenstockError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from penstock.dashboard.options import Options
+    from penstock.dashboard.dashboard_options import Options
     from penstock.tasks.store import TaskStore
 
 _PATIENCE = timedelta(seconds=3)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.dashboard.options import Options
+    from penstock.dashboard.dashboard_options import Options
 
 COOKIE = "penstock_session"
 _PARTS = 4
@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class WebSession:
     """A login, valid until `ends_at` (seconds since 1970)."""
 
     role: Role
@@ -36,7 +36,7 @@ class Session:
         return self.role is Role.OPERATOR
 
 
-class Sessions:
+class WebSessions:
     """Signs sessions and reads them back.  Nothing is stored: a new token ends them all."""
 
     def __init__(self, options: Options) -> None:
@@ -45,7 +45,7 @@ class Sessions:
         # Made of the tokens, so that with fixed tokens a login survives a restart.
         self._key = hashlib.sha256(f"penstock dashboard\0{both}".encode()).digest()
 
-    def log_in(self, token: str) -> Session | None:
+    def log_in(self, token: str) -> WebSession | None:
         """The session that a token opens; always compares both, so time reveals nothing."""
         given = token.strip().encode()
         is_operator = hmac.compare_digest(given, self._options.operator_token.encode())
@@ -54,19 +54,19 @@ class Sessions:
             return None
         return self._new(Role.OPERATOR if is_operator else Role.VIEWER)
 
-    def without_login(self) -> Session:
+    def without_login(self) -> WebSession:
         """The session of every user where no login is wanted; one nonce, so forms stay valid."""
-        return Session(Role.OPERATOR, 0, "local")
+        return WebSession(Role.OPERATOR, 0, "local")
 
-    def _new(self, role: Role) -> Session:
+    def _new(self, role: Role) -> WebSession:
         life = round(self._options.session_life.total_seconds())
-        return Session(role, int(time.time()) + life, secrets.token_urlsafe(16))
+        return WebSession(role, int(time.time()) + life, secrets.token_urlsafe(16))
 
-    def sealed(self, session: Session) -> str:
+    def sealed(self, session: WebSession) -> str:
         words = f"{session.role}.{session.ends_at}.{session.nonce}"
         return f"{words}.{self._sign('session', words)}"
 
-    def opened(self, cookie: str) -> Session | None:
+    def opened(self, cookie: str) -> WebSession | None:
         """The session of a cookie, if we have signed it and it has not ended."""
         parts = cookie.split(".")
         if len(parts) != _PARTS:
@@ -74,14 +74,14 @@ class Sessions:
         words, signature = ".".join(parts[:-1]), parts[-1]
         if not hmac.compare_digest(signature.encode(), self._sign("session", words).encode()):
             return None
-        found = Session(Role(parts[0]), int(parts[1]), parts[2])
+        found = WebSession(Role(parts[0]), int(parts[1]), parts[2])
         return found if found.ends_at > time.time() else None
 
-    def form_token(self, session: Session) -> str:
+    def form_token(self, session: WebSession) -> str:
         """What a form must send back to prove that this session was shown it."""
         return self._sign("form", session.nonce)
 
-    def is_form_of(self, session: Session, token: str) -> bool:
+    def is_form_of(self, session: WebSession, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.form_token(session).encode())
 
     def _sign(self, purpose: str, words: str) -> str:

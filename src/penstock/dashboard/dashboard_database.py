@@ -38,7 +38,7 @@ _ACT_SECONDS = 300
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 
 
-class Database:
+class DashboardDatabase:
     """Runs calls; `look` on the shared connection, `act` in a transaction of its own."""
 
     def __init__(self, settings: Settings) -> None:

@@ -13,13 +13,13 @@ from starlette.responses import HTMLResponse
 from penstock.client.facts import blocker
 from penstock.dashboard import text_filters
 from penstock.dashboard.poller import Poller
-from penstock.dashboard.sessions import LoginAttempts, Session, Sessions
+from penstock.dashboard.web_sessions import LoginAttempts, WebSession, WebSessions
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from penstock.dashboard.database import Database
-    from penstock.dashboard.options import Options
+    from penstock.dashboard.dashboard_database import DashboardDatabase
+    from penstock.dashboard.dashboard_options import Options
 
 
 def _templates() -> Environment:
@@ -48,16 +48,16 @@ class Dashboard:
     """The dashboard's parts, made once."""
 
     options: Options
-    database: Database
-    sessions: Sessions
+    database: DashboardDatabase
+    sessions: WebSessions
     poller: Poller
     attempts: LoginAttempts
     templates: Environment
 
     @classmethod
-    def made(cls, options: Options, database: Database, every: float) -> Dashboard:
+    def made(cls, options: Options, database: DashboardDatabase, every: float) -> Dashboard:
         poller = Poller(database, every)
-        return cls(options, database, Sessions(options), poller, LoginAttempts(), _templates())
+        return cls(options, database, WebSessions(options), poller, LoginAttempts(), _templates())
 
     def html(self, template: str, /, **values: Any) -> Markup:
         """A template filled; what it was given is escaped, so the whole may stand in another."""
@@ -69,9 +69,9 @@ def dashboard_of(request: Request) -> Dashboard:
     return found
 
 
-def session(request: Request) -> Session:
+def session(request: Request) -> WebSession:
     """The session of a request; requests without one are refused before."""
-    found: Session | None = request.state.session
+    found: WebSession | None = request.state.session
     assert found is not None
     return found
 
