@@ -15,7 +15,11 @@ PROVE  ?=
 # The programs of a PostgreSQL to test on besides the embedded one, such as /usr/lib/postgresql/14/bin, and the names of
 # the servers to keep to (pg14, mariadb).  A MySQL or MariaDB that runs already: PENSTOCK_TEST_MYSQL=mysql://root@host/
 PG_BIN ?=
+# Tested versions of everything, of Python 3.11; CONSTRAINTS= takes the newest that pyproject.toml allows.
+CONSTRAINTS ?= constraints.txt
 SERVER ?=
+# Some of the tests only: then coverage is not measured.
+SOME    = $(strip $(PYTEST)$(SERVER))
 # Penstock and the lowest versions of what it stands on, and the tests that are run with them.
 LOWEST       := .venv-lowest
 LOWEST_BIN   := $(LOWEST)/bin
@@ -48,12 +52,12 @@ $(BIN)/python:
 
 $(READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing Penstock and its tools (the first time takes a few minutes: Spark is large)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,metrics,spark,tracing]' --constraint constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,metrics,spark,tracing]' $(addprefix --constraint ,$(CONSTRAINTS))
 	@touch $@
 
 $(BENCH): $(READY)
 	@echo "installing what the benchmarks compare with"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,bench]' --constraint constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,bench]' $(addprefix --constraint ,$(CONSTRAINTS))
 	@! command -v npm > /dev/null || npm install --prefix bench/peers/node --no-package-lock --no-audit --no-fund --silent
 	@touch $@
 
@@ -82,14 +86,22 @@ pytest: $(READY)
 	@sh tools/debian_packages.sh
 	@# Compiled tests are kept: without them every worker compiles all tests again.
 	@PATH="$(if $(PG_BIN),$(PG_BIN):)$$PATH" env -u PYTHONDONTWRITEBYTECODE \
-	  $(BIN)/pytest -q -n $(JOBS) --dist loadgroup $(addprefix --server ,$(SERVER)) $(PYTEST)
+	  $(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup $(if $(SOME),,-p tools.measured) $(addprefix --server ,$(SERVER)) $(PYTEST)
+	@$(if $(SOME),,$(MAKE) --no-print-directory coverage)
+
+coverage: $(READY)
+	@cd build/coverage && ls data.* > /dev/null 2>&1 || { echo "nothing was measured: make pytest" >&2; exit 1; }
+	@$(BIN)/coverage combine -q --keep
+	@$(BIN)/coverage report --sort=cover > build/coverage/report.txt; status=$$?; \
+	  echo "coverage of src, lines and branches (build/coverage/report.txt; which tests: tools/measured.py)"; \
+	  grep -E '^TOTAL|fail-under' build/coverage/report.txt; exit $$status
 
 docs: $(READY)  ## the documentation as a site, in build/site
 	@echo "mkdocs"; NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
 
 $(ATTACK): $(READY)
 	@echo "installing what the proof programme attacks with"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,prove]' --constraint constraints.txt \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev,prove]' $(addprefix --constraint ,$(CONSTRAINTS)) \
 	  || echo "not installed: the parts that want it say so" >&2
 	@touch $@
 
