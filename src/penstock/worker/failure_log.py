@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.values import described
 from penstock.errors import InvalidSetting
 from penstock.settings import variable
+from penstock.worker.outcomes import Dead, Retry
 
 if TYPE_CHECKING:
     from penstock.worker.handler import Handler
@@ -48,7 +49,11 @@ class FailureLog:
         noun = "task" if hasattr(record, "topic") else "message"
         what = f"{noun} {record.id} of {handler.queue!r}"
         kind = type(problem).__qualname__
-        match self.level:
+        level = self.level
+        if level is LogErrors.TRACEBACK and isinstance(problem, Retry | Dead):
+            # Raised on purpose: the reason says it all.
+            level = LogErrors.TEXT
+        match level:
             case LogErrors.KIND:
                 _log.warning("%s failed: %s", what, kind)
             case LogErrors.TEXT:
