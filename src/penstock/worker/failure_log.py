@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.worker")
 
+VARIABLE = variable("log_errors")
+"""A worker's own, and no field of Settings: a worker of tasks has none."""
+
 
 class LogErrors(StrEnum):
     """How much of a handler's error is logged."""
@@ -40,7 +43,7 @@ class FailureLog:
     def __init__(self, chosen: str | None = None) -> None:
         """Without a choice PENSTOCK_LOG_ERRORS decides; without that, stderr: a terminal gets
         tracebacks, anything else the text."""
-        self.level = _level(chosen or os.environ.get(variable("log_errors")) or None)
+        self.level = _level(chosen or os.environ.get(VARIABLE) or None)
 
     def write(self, handler: Handler, record: Any, problem: BaseException) -> None:
         """Say that an attempt has failed."""
