@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 import penstock
@@ -16,8 +17,6 @@ from tests.worker.play import Heard, dead_letters, hearing, states, until, worki
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import psycopg
 
     from penstock import Message
     from tests.fixtures.databases import Database
@@ -85,3 +84,29 @@ async def test_a_worker_goes_on_when_its_server_was_killed_and_is_back(heard: He
                 await mq.publish_many("orders", later, dedupe_keys=[str(each) for each in later])
                 await until(lambda: len(got) == 2 * COUNT)
                 await until(lambda: worker.status().healthy)
+
+
+async def test_a_worker_needs_no_more_than_one_connection_of_a_server_that_is_full():
+    """Its claims share the connection of its acks; else it would keep one and wait for another."""
+    with (
+        mortal(max_connections="8", superuser_reserved_connections="0") as server,
+        psycopg.connect(server.dsn(), autocommit=True) as db,
+    ):
+        db.execute("select penstock.create_queue('billing', 'orders')")
+        db.execute("select penstock.publish_messages('orders', array['1', '2', '3']::jsonb[])")
+        mq = penstock.connect(server.dsn())
+        await mq.open()
+        # All but one.
+        others = [await psycopg.AsyncConnection.connect(server.dsn()) for _ in range(6)]
+        worker = Worker(mq)
+
+        @worker.handler("billing", concurrency=2, polling_interval=SOON)
+        async def bill(message: Message[Any]) -> None: ...
+
+        async with working(worker):
+            await until(lambda: states(db)["done"] == 3)
+            for each in others:
+                await each.close()
+            db.execute("select penstock.publish_message('orders', '4')")
+            await until(lambda: states(db)["done"] == 4)
+        await mq.close()

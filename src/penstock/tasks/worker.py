@@ -160,7 +160,9 @@ class TaskWorker(BaseWorker):
 
     async def drain(self) -> int:
         """For tests: handle what is ready now, one after the other, and say how many it was."""
-        [runner] = self._made_runners()
+        if not self._handlers:
+            return 0
+        [runner] = self.runners()
         heartbeat = asyncio.create_task(runner.heartbeat.run())
         handled = 0
         try:
@@ -175,9 +177,9 @@ class TaskWorker(BaseWorker):
         return handled
 
     def runners(self) -> list[Runner]:
-        return self._made_runners() if self._handlers else []
-
-    def _made_runners(self) -> list[Runner]:
+        """Handlers at work, and nothing that brings them tasks: for its own loop and tests'."""
+        if not self._handlers:
+            return []
         source = TaskSource(
             self._store,
             self.name,

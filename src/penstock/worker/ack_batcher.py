@@ -79,7 +79,9 @@ class AckBatcher:
         if not self._may_gather(claim, outcome):
             self._hurried.set()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._drain())
+            task = asyncio.get_running_loop().create_task(self._drain())
+            # An eager task may have ended already.
+            self._task = None if task.done() else task
 
     def _may_gather(self, claim: Claim, outcome: Outcome) -> bool:
         return bool(

@@ -80,6 +80,7 @@ class BaseWorker(ABC):
 
     @property
     def handlers(self) -> tuple[Handler, ...]:
+        """Those that were registered."""
         return tuple(self._handlers.values())
 
     def _add(self, handler: Handler, taken: str) -> None:

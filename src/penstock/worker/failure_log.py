@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.values import described
 from penstock.errors import InvalidSetting
 from penstock.settings import variable
+from penstock.worker.outcomes import Dead, Retry
 
 if TYPE_CHECKING:
     from penstock.worker.handler import Handler
 
 _log = logging.getLogger("penstock.worker")
+
+VARIABLE = variable("log_errors")
+"""A worker's own, and no field of Settings: a worker of tasks has none."""
 
 
 class LogErrors(StrEnum):
@@ -39,7 +43,7 @@ class FailureLog:
     def __init__(self, chosen: str | None = None) -> None:
         """Without a choice PENSTOCK_LOG_ERRORS decides; without that, stderr: a terminal gets
         tracebacks, anything else the text."""
-        self.level = _level(chosen or os.environ.get(variable("log_errors")) or None)
+        self.level = _level(chosen or os.environ.get(VARIABLE) or None)
 
     def write(self, handler: Handler, record: Any, problem: BaseException) -> None:
         """Say that an attempt has failed."""
@@ -48,7 +52,11 @@ class FailureLog:
         noun = "task" if hasattr(record, "topic") else "message"
         what = f"{noun} {record.id} of {handler.queue!r}"
         kind = type(problem).__qualname__
-        match self.level:
+        level = self.level
+        if level is LogErrors.TRACEBACK and isinstance(problem, Retry | Dead):
+            # Raised on purpose: the reason says it all.
+            level = LogErrors.TEXT
+        match level:
             case LogErrors.KIND:
                 _log.warning("%s failed: %s", what, kind)
             case LogErrors.TEXT:

@@ -124,6 +124,9 @@ class QueueSource:
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         if self._options.mode is Mode.POLL or self._client.settings.pooler:
+            # A worker that could claim but not ack would only hold up messages: see that the pool
+            # of its acks has a connection first.  (A watch asks there as well.)
+            await self._database.run(calls.channel(self.queue))
             yield
             return
         async with self._client.listener.watch(calls.channel(self.queue)) as watch:

@@ -128,6 +128,7 @@ class Worker(BaseWorker):
         await self._until_stopped()
 
     def runners(self) -> list[Runner]:
+        """Handlers at work, and nothing that brings them messages: for its own loop and tests'."""
         return [
             Runner(
                 QueueSource(handler, self.client, self.name),

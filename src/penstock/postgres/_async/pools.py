@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.types.json import set_json_loads
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from penstock import errors
 from penstock.payloads import loads
@@ -29,6 +29,7 @@ from penstock.postgres._async.connection import (
     connect,
     connect_options,
 )
+from penstock.postgres.connect_gate import ConnectGate
 from penstock.postgres.deadline import Trust
 from penstock.postgres.startup import prepare
 
@@ -43,8 +44,12 @@ Pool = AsyncConnectionPool[TimedConnection]
 
 # The pool's own attempts slow down as they fail; a call that still wants one starts afresh.
 _PATIENCE = 5.0
+# While the server takes no more connections, a claim waits this long for one of its own.
+_MOMENT = 0.02
 # Which function of the server warns has a name that no translation changes.
 _STANDBY_WAIT = "SyncRepWaitForLSN"
+
+_FULL = "the server took no connection a moment ago: the next attempt is made soon"
 
 # Pools of a parent process.  Its sockets are not ours to close, and the end of a pool would.
 _of_parent: list[object] = []
@@ -68,6 +73,7 @@ class Pools:
         self._is_open = False
         self._home: object = None
         self._trust = Trust()
+        self._gate = ConnectGate()
         self._unconfirmed: set[int] = set()
         self.patience = min(_PATIENCE, settings.connect_timeout.total_seconds())
         """Seconds that one attempt to borrow a connection may take."""
@@ -152,7 +158,10 @@ class Pools:
         After a restart of the server all idle connections are dead.  They are passed over at once:
         the pool's own check would wait between two of them, longer each time.
         """
-        end = monotonic() + self.patience
+        return await self._borrow(pool, self.patience)
+
+    async def _borrow(self, pool: Pool, patience: float) -> TimedConnection:
+        end = monotonic() + patience
         while True:
             connection = await pool.getconn(max(0.0, end - monotonic()))
             if self._trust.covers(connection.made_at):
@@ -170,17 +179,38 @@ class Pools:
     @asynccontextmanager
     async def lent(self, pool: Pool) -> AsyncIterator[TimedConnection]:
         """Such a connection, for as long as the block lasts."""
-        connection = await self.borrow(pool)
+        pool, connection = await self._borrow_or_share(pool)
         try:
             async with connection:
                 yield connection
         finally:
             await pool.putconn(connection)
 
+    async def _borrow_or_share(self, pool: Pool) -> tuple[Pool, TimedConnection]:
+        """A connection, and the pool that it goes back to.
+
+        While the server takes no more connections, claims use those of the other pool: a client
+        that could ack but not claim would keep a connection that others need.
+        """
+        if pool is self._claims and self._gate.failing and self._durable is not None:
+            try:
+                return pool, await self._borrow(pool, _MOMENT)
+            except PoolTimeout:
+                pool = self._durable
+        return pool, await self.borrow(pool)
+
     async def dedicated(self) -> TimedConnection:
         """A connection outside the pools, which the caller closes."""
         await self.durable()
-        return await connect(replace(self.settings, dsn=self.dsn))
+        if not self._gate.is_open(monotonic()):
+            raise errors.DatabaseUnavailable(_FULL)
+        try:
+            connection = await connect(replace(self.settings, dsn=self.dsn))
+        except errors.DatabaseUnavailable:
+            self._gate.failed(monotonic())
+            raise
+        self._gate.succeeded()
+        return connection
 
     def distrust(self) -> None:
         """The server does not answer on one connection: give up the others that exist now.
@@ -203,7 +233,7 @@ class Pools:
         assert self.dsn is not None
         return AsyncConnectionPool(
             self.dsn,
-            connection_class=TimedConnection,
+            connection_class=_gated(self._gate),
             kwargs=connect_options(self.settings),
             # A process that never claims, or never publishes, holds no connection for it.
             min_size=0,
@@ -229,6 +259,25 @@ class Pools:
     def _notice(self, connection: int, diagnosis: Diagnostic) -> None:
         if diagnosis.source_function == _STANDBY_WAIT:
             self._unconfirmed.add(connection)
+
+
+def _gated(gate: ConnectGate) -> type[TimedConnection]:
+    """Connections that are not even tried while the gate is closed."""
+
+    class GatedConnection(TimedConnection):
+        @classmethod
+        async def connect(cls, *args: Any, **options: Any) -> Any:
+            if not gate.is_open(monotonic()):
+                raise psycopg.OperationalError(_FULL)
+            try:
+                connection = await super().connect(*args, **options)
+            except (psycopg.Error, OSError):
+                gate.failed(monotonic())
+                raise
+            gate.succeeded()
+            return connection
+
+    return GatedConnection
 
 
 def _close_in(process: int, closing: ExitStack) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.types.json import set_json_loads
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from penstock import errors
 from penstock.payloads import loads
@@ -30,6 +30,7 @@ from penstock.postgres._sync.connection import (
     connect,
     connect_options,
 )
+from penstock.postgres.connect_gate import ConnectGate
 from penstock.postgres.deadline import Trust
 from penstock.postgres.startup import prepare
 
@@ -44,8 +45,12 @@ Pool = ConnectionPool[TimedConnection]
 
 # The pool's own attempts slow down as they fail; a call that still wants one starts afresh.
 _PATIENCE = 5.0
+# While the server takes no more connections, a claim waits this long for one of its own.
+_MOMENT = 0.02
 # Which function of the server warns has a name that no translation changes.
 _STANDBY_WAIT = "SyncRepWaitForLSN"
+
+_FULL = "the server took no connection a moment ago: the next attempt is made soon"
 
 # Pools of a parent process.  Its sockets are not ours to close, and the end of a pool would.
 _of_parent: list[object] = []
@@ -69,6 +74,7 @@ class Pools:
         self._is_open = False
         self._home: object = None
         self._trust = Trust()
+        self._gate = ConnectGate()
         self._unconfirmed: set[int] = set()
         self.patience = min(_PATIENCE, settings.connect_timeout.total_seconds())
         """Seconds that one attempt to borrow a connection may take."""
@@ -153,7 +159,10 @@ class Pools:
         After a restart of the server all idle connections are dead.  They are passed over at once:
         the pool's own check would wait between two of them, longer each time.
         """
-        end = monotonic() + self.patience
+        return self._borrow(pool, self.patience)
+
+    def _borrow(self, pool: Pool, patience: float) -> TimedConnection:
+        end = monotonic() + patience
         while True:
             connection = pool.getconn(max(0.0, end - monotonic()))
             if self._trust.covers(connection.made_at):
@@ -171,17 +180,38 @@ class Pools:
     @contextmanager
     def lent(self, pool: Pool) -> Iterator[TimedConnection]:
         """Such a connection, for as long as the block lasts."""
-        connection = self.borrow(pool)
+        pool, connection = self._borrow_or_share(pool)
         try:
             with connection:
                 yield connection
         finally:
             pool.putconn(connection)
 
+    def _borrow_or_share(self, pool: Pool) -> tuple[Pool, TimedConnection]:
+        """A connection, and the pool that it goes back to.
+
+        While the server takes no more connections, claims use those of the other pool: a client
+        that could ack but not claim would keep a connection that others need.
+        """
+        if pool is self._claims and self._gate.failing and self._durable is not None:
+            try:
+                return pool, self._borrow(pool, _MOMENT)
+            except PoolTimeout:
+                pool = self._durable
+        return pool, self.borrow(pool)
+
     def dedicated(self) -> TimedConnection:
         """A connection outside the pools, which the caller closes."""
         self.durable()
-        return connect(replace(self.settings, dsn=self.dsn))
+        if not self._gate.is_open(monotonic()):
+            raise errors.DatabaseUnavailable(_FULL)
+        try:
+            connection = connect(replace(self.settings, dsn=self.dsn))
+        except errors.DatabaseUnavailable:
+            self._gate.failed(monotonic())
+            raise
+        self._gate.succeeded()
+        return connection
 
     def distrust(self) -> None:
         """The server does not answer on one connection: give up the others that exist now.
@@ -204,7 +234,7 @@ class Pools:
         assert self.dsn is not None
         return ConnectionPool(
             self.dsn,
-            connection_class=TimedConnection,
+            connection_class=_gated(self._gate),
             kwargs=connect_options(self.settings),
             # A process that never claims, or never publishes, holds no connection for it.
             min_size=0,
@@ -230,6 +260,25 @@ class Pools:
     def _notice(self, connection: int, diagnosis: Diagnostic) -> None:
         if diagnosis.source_function == _STANDBY_WAIT:
             self._unconfirmed.add(connection)
+
+
+def _gated(gate: ConnectGate) -> type[TimedConnection]:
+    """Connections that are not even tried while the gate is closed."""
+
+    class GatedConnection(TimedConnection):
+        @classmethod
+        def connect(cls, *args: Any, **options: Any) -> Any:
+            if not gate.is_open(monotonic()):
+                raise psycopg.OperationalError(_FULL)
+            try:
+                connection = super().connect(*args, **options)
+            except (psycopg.Error, OSError):
+                gate.failed(monotonic())
+                raise
+            gate.succeeded()
+            return connection
+
+    return GatedConnection
 
 
 def _close_in(process: int, closing: ExitStack) -> None:
