@@ -29,6 +29,7 @@ _FENCE = re.compile(r"(^```.*?^```\s*?$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^()\s#]+)(?P<anchor>#[^()\s]*)?\)")
 _SECTION = re.compile(r"^\*\*(?P<title>.+)\*\*$")
 _LIST = re.compile(r"^- .+$", re.MULTILINE)
+_CONTINUED = re.compile(r"\n +(?=[^\s-])")
 _ENTRY = re.compile(r"\[(?P<title>[^\[\]]+)\]\((?P<target>[^()\s#]+\.md)\)")
 _LANGUAGES = {".py": "python", ".sql": "sql", ".sh": "sh", ".toml": "toml", ".json": "json"}
 _COPIED = {".png", ".svg", ".json"}
@@ -53,7 +54,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 def _navigation(index: str) -> Iterator[dict[str, Any]]:
     yield {"Overview": "README.md"}
     section: list[dict[str, str]] = []
-    for line in index.splitlines():
+    for line in _unwrapped(index).splitlines():
         if heading := _SECTION.match(line):
             section = []
             yield {heading["title"]: section}
@@ -61,7 +62,7 @@ def _navigation(index: str) -> Iterator[dict[str, Any]]:
 
 
 def _entries(text: str, folder: Path) -> Iterator[dict[str, str]]:
-    for entry in _ENTRY.finditer("\n".join(_LIST.findall(text))):
+    for entry in _ENTRY.finditer("\n".join(_LIST.findall(_unwrapped(text)))):
         page = (folder / entry["target"]).resolve()
         if not page.is_relative_to(DOCS):
             continue
@@ -69,6 +70,11 @@ def _entries(text: str, folder: Path) -> Iterator[dict[str, str]]:
         if page.name == "README.md":
             # A folder with an index of its own.
             yield from _entries(page.read_text(encoding="utf-8"), page.parent)
+
+
+def _unwrapped(text: str) -> str:
+    """Each item of a list on one line."""
+    return _CONTINUED.sub(" ", text)
 
 
 def _linked() -> set[Path]:

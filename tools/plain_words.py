@@ -1,10 +1,11 @@
-"""Find words that make a text hard to read, in code, SQL and docs.
+"""Find what makes a text hard to read, in code, SQL and docs: odd words and long lines of prose.
 
     python tools/plain_words.py             list every place
     python tools/plain_words.py src/penstock/worker    only there
 
 A process, a session or a role is named by its technical word.  Words in names and in quoted code
-don't count.  Exit code 1: something was found.
+don't count.  Prose has 120 columns at most; tables, code, headings and generated pages may have
+more.  Exit code 1: something was found.
 """
 
 from __future__ import annotations
@@ -39,14 +40,23 @@ _WORD = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b", re.IGNORECASE)
 _QUOTED = re.compile(r"`[^`]*`|\"nobody\"")
 
 
+#: Columns that a line of prose may have.
+WIDTH = 120
+#: Pages that a program writes, each from texts of its own.
+GENERATED = ("docs/reference/", "docs/proof.md", "docs/internals/mysql-statements.md")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_MARKER = re.compile(r"\s*(?:[-*+>]\s|\d+\.\s)?\s*")
+_NOT_PROSE = re.compile(r"\s*(\||#|<|\[[^\]]+\]:)")
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     path: Path
     line: int
-    word: str
+    fault: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.word!r}: say {instead(self.word)}"
+        return f"{self.path}:{self.line}: {self.fault}"
 
 
 def instead(word: str) -> str:
@@ -57,7 +67,26 @@ def instead(word: str) -> str:
 def found_in(path: Path, text: str) -> Iterator[Place]:
     for number, line in enumerate(text.splitlines(), start=1):
         for match in _WORD.finditer(_QUOTED.sub("", line)):
-            yield Place(path, number, match.group())
+            word = match.group()
+            yield Place(path, number, f"{word!r}: say {instead(word)}")
+    if not path.as_posix().startswith(GENERATED):
+        for number, line in prose(path, text):
+            # A long link can't be broken.
+            if len(line) > WIDTH and " " in _MARKER.sub("", line, count=1)[:WIDTH]:
+                yield Place(path, number, f"{len(line)} columns: {WIDTH} at most")
+
+
+def prose(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a file that are sentences: the linter looks after Python's."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if path.suffix == ".md":
+            fence = _FENCE.match(line)
+            fenced ^= fence is not None
+            if not fenced and fence is None and not _NOT_PROSE.match(line):
+                yield number, line
+        elif path.suffix == ".sql" and line.lstrip().startswith("--"):
+            yield number, line
 
 
 def files(places: Iterable[str]) -> Iterator[Path]:

@@ -1,5 +1,6 @@
 -- Who consumes: one row per queue and consumer that holds claims or waits for messages now.  1,000 claims and 1,000 of
--- those who wait are looked at, per queue.  A token "name#7" is the seventh claim of the consumer "name", and shown as such.
+-- those who wait are looked at, per queue.  A token "name#7" is the seventh claim of the consumer "name", and shown as
+-- such.
 -- Roles: monitor, admin
 create or replace function penstock.list_consumers()
 returns table (

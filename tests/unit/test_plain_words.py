@@ -32,6 +32,41 @@ def test_names_and_other_words_are_not_found(text: str) -> None:
     assert list(plain_words.found_in(HERE, text)) == []
 
 
+LONG = "a sentence that goes on " * 6
+LINK = f"[a]({'x' * 130})"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("docs/page.md", LONG),
+        ("docs/page.md", f"```\ncode\n```\n- {LONG}"),
+        ("sql/some.sql", f"  -- {LONG}"),
+    ],
+)
+def test_a_long_line_of_prose_is_found(name: str, text: str) -> None:
+    [place] = plain_words.found_in(Path(name), text)
+    assert place.line == len(text.splitlines())
+    assert "120 at most" in place.fault
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("docs/page.md", f"```\n{LONG}\n```"),
+        ("docs/page.md", f"| {LONG} |"),
+        ("docs/page.md", f"# {LONG}"),
+        ("docs/page.md", f"- {LINK}"),
+        ("docs/proof.md", LONG),
+        ("docs/reference/sql.md", LONG),
+        ("sql/some.sql", f"select '{LONG}'"),
+        ("src/some.py", f"# {LONG}"),
+    ],
+)
+def test_other_lines_may_be_long(name: str, text: str) -> None:
+    assert list(plain_words.found_in(Path(name), text)) == []
+
+
 def test_a_found_word_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

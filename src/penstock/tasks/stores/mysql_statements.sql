@@ -1,5 +1,6 @@
 -- session_mode
--- Said on every new connection: variables of both.  A value that does not fit is an error, not a shorter value; times are UTC whatever the server's zone.
+-- Said on every new connection: variables of both.  A value that does not fit is an error, not a shorter value; times
+-- are UTC whatever the server's zone.
 set session sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00';
 
 -- session_waits
@@ -333,7 +334,8 @@ select id from mq_tasks where id = '' for update skip locked;
 select version();
 
 -- columns
--- Views of information_schema with these columns are in both; MySQL gives their names in capitals, so rows are read by position.
+-- Views of information_schema with these columns are in both; MySQL gives their names in capitals, so rows are read by
+-- position.
 select column_name, data_type, datetime_precision, collation_name, extra
 from information_schema.columns
 where table_schema = coalesce(%(schema)s, database()) and table_name = %(table)s;
