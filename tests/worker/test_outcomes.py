@@ -216,6 +216,23 @@ async def test_whatever_a_handler_raises_the_worker_goes_on(
     assert dead_letters(db, "once")[0].startswith(type(problem).__name__)
 
 
+async def test_a_handler_that_cancels_itself_has_failed(mq: Client, db: Db):
+    await mq.create_queue("once", topic="orders", max_delivery_attempts=1)
+    worker = Worker(mq)
+
+    @worker.handler("once")
+    async def bill(message: Message[Any]) -> None:
+        if message.payload == "bad":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+
+    await mq.publish_many("orders", ["bad", "good"])
+    async with working(worker):
+        await until(lambda: states(db, "once")["done"] == 1 and states(db, "once")["dead"] == 1)
+
+
 @pytest.mark.parametrize("problem", [StopIteration(7), SystemExit(3), Mine("x")])
 async def test_whatever_a_thread_raises_the_worker_goes_on(
     mq: Client, db: Db, problem: BaseException

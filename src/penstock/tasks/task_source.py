@@ -273,7 +273,7 @@ def encoded_result(value: Any) -> bytes:
         ) from problem
 
 
-async def _each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+async def _each(items: Sequence[T], work: Callable[[T], Awaitable[None]]) -> None:
     """Do the work for all of them, a few at a time."""
     left = iter(items)
 
@@ -281,4 +281,4 @@ async def _each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> Non
         for item in left:
             await work(item)
 
-    await asyncio.gather(*(one_after_the_other() for _ in range(_MOST_CALLS)))
+    await asyncio.gather(*(one_after_the_other() for _ in range(min(_MOST_CALLS, len(items)))))

@@ -96,7 +96,7 @@ class Runner:
     def wanted(self) -> int:
         """How many messages to claim now; 0: none, until `freed`."""
         slots = self.slots.values()
-        if len(slots) > 1 and not any(each.free > 0 for each in slots):
+        if not self.options.most_waiting and not any(each.free > 0 for each in slots):
             return 0
         known = [each.seconds for each in slots if each.seconds is not None]
         load = Load(
@@ -177,7 +177,7 @@ class Runner:
             if died is None:
                 self.lose(claim)
                 continue
-            self._forget(claim)
+            self.forget(claim)
             dead += died
             # The key's next message may be free now.
             keyed = keyed or claim.keyed
@@ -219,7 +219,7 @@ class Runner:
         """Its claim is gone: the handler is cancelled, and nothing it says counts any more."""
         first_known = self.claims.get(claim.id) is claim
         claim.lost = True
-        self._forget(claim)
+        self.forget(claim)
         if first_known:
             claim.slots.counters.lost += 1
             self.source.tell_lost(claim)
@@ -228,7 +228,8 @@ class Runner:
             claim.task.cancel()
         self.freed.set()
 
-    def _forget(self, claim: Claim) -> None:
+    def forget(self, claim: Claim) -> None:
+        """It is not held any more."""
         if self.claims.get(claim.id) is claim:
             del self.claims[claim.id]
             self._less.set()
@@ -358,6 +359,9 @@ class Slots:
             if outcome is not ACKED and not self._cut_short:
                 await self.invoke.linger()
         finally:
+            if claim.stage is Stage.RUNNING:
+                # It was cut off: its claim is not extended any more, and ends by itself.
+                self._runner.forget(claim)
             if self._shares and self.free <= 0:
                 # Its queue was left out while there was no slot, and is looked at again.
                 self._runner.changed.set()
@@ -408,9 +412,10 @@ class Slots:
         if claim.released:
             task.uncancel()
             return RELEASED
-        if task.cancelling():
+        if task.cancelling() and self._cut_short:
             raise problem
-        # The handler's own: something it waited for was cancelled.
+        # The handler's own: something it waited for was cancelled, or it cancelled itself.
+        task.uncancel()
         return self._failed(claim, problem)
 
     def _failed(self, claim: Claim, problem: BaseException) -> Outcome:

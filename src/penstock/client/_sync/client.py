@@ -189,8 +189,9 @@ class Client:
         """
         refuse("delay", delay, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
-        connection = connection or lent_connection(self.database)
         refuse("wait", wait, "connection", connection, "no consumer sees it before you commit")
+        if wait is None:
+            connection = connection or lent_connection(self.database)
         duration("wait", wait)
         with spans.publishing(topic) as trace:
             call = calls.publish(
@@ -239,8 +240,9 @@ class Client:
         """
         refuse("delays", delays, "deliver_after", deliver_after)
         refuse("expires_in", expires_in, "expires_at", expires_at)
-        connection = connection or lent_connection(self.database)
         refuse("wait", wait, "connection", connection, "no consumer sees them before you commit")
+        if wait is None:
+            connection = connection or lent_connection(self.database)
         duration("wait", wait)
         batch = payload_list(payloads)
         with spans.publishing(topic, len(batch)) as trace:
