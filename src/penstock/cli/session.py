@@ -32,7 +32,6 @@ from penstock.postgres import connect
 from penstock.postgres._sync.connection import TimedConnection
 from penstock.postgres.call import run
 from penstock.postgres.deadline import LASTING_SECONDS, Overdue
-from penstock.postgres.standby import StandbyCheck
 from penstock.settings import Settings, variable
 
 T = TypeVar("T")
@@ -120,24 +119,18 @@ class Session(BaseSession):
         except PenstockError as problem:
             raise DatabaseUnavailable(without_secrets(str(problem), self.dsn)) from None
 
-    @cached_property
-    def _standby(self) -> StandbyCheck:
-        return StandbyCheck(self.connection)
-
     def run(self, call: Call[T]) -> T:
         """Run a call on `connection`, alone or in the transaction that is open."""
-        standby = self._standby
         answer = run_limited(self.connection, call)
-        standby.require_confirmed()
+        self.connection.standby.require_confirmed()
         return answer
 
     @contextmanager
     def transaction(self) -> Iterator[TimedConnection]:
         """One transaction on `connection` for all calls of the block."""
-        standby = self._standby
         with translated(), self.connection.transaction():
             yield self.connection
-        standby.require_confirmed()
+        self.connection.standby.require_confirmed()
 
     def act(self, action: str, target: str | None, call: Call[T], **detail: Any) -> T:
         """Run a call and record it in the audit with the user's name, in one transaction."""

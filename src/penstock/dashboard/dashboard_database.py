@@ -18,7 +18,6 @@ from psycopg.rows import tuple_row
 
 from penstock.errors import translated
 from penstock.postgres import connect_async
-from penstock.postgres.standby import StandbyCheck
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -104,13 +103,12 @@ class DashboardDatabase:
     async def _acting(self) -> AsyncIterator[AsyncConnection[Any]]:
         with translated():
             async with await self._connect() as connection:
-                standby = StandbyCheck(connection)
                 # The server's own limit ends a long statement; it has to answer after that.
                 with connection.answering(_ACT_SECONDS + _LOOK_SECONDS):
                     async with connection.transaction():
                         await _prepare(connection, None, _ACT_SECONDS, read_only=False)
                         yield connection
-                standby.require_confirmed()
+                connection.standby.require_confirmed()
 
     async def _connected(self) -> TimedConnection:
         if self._shared is None or self._shared.closed:

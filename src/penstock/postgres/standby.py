@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from psycopg.errors import Diagnostic
 
 # Which function of the server warns has a name that no translation changes.
-_STANDBY_WAIT = "SyncRepWaitForLSN"
+STANDBY_WAIT = "SyncRepWaitForLSN"
 
 
 class StandbyCheck:
@@ -35,5 +35,5 @@ class StandbyCheck:
             )
 
     def _notice(self, diagnosis: Diagnostic) -> None:
-        if diagnosis.source_function == _STANDBY_WAIT:
+        if diagnosis.source_function == STANDBY_WAIT:
             self._is_unconfirmed = True

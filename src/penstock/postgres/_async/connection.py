@@ -14,6 +14,7 @@ from penstock.errors import translated
 from penstock.postgres._async.concurrency import Cancelled, cancellations, monotonic
 from penstock.postgres.conninfo import session_statements, with_defaults
 from penstock.postgres.deadline import CANCEL_SECONDS, Overdue, Trust, until
+from penstock.postgres.standby import StandbyCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,7 @@ class TimedConnection(AsyncConnection[Any]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.made_at = monotonic()
+        self.standby = StandbyCheck(self)
 
     @contextmanager
     def answering(self, seconds: float | None) -> Iterator[None]:

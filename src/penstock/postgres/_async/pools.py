@@ -36,8 +36,6 @@ from penstock.postgres.startup import prepare
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from psycopg.errors import Diagnostic
-
     from penstock.settings import Settings
 
 Pool = AsyncConnectionPool[TimedConnection]
@@ -46,8 +44,6 @@ Pool = AsyncConnectionPool[TimedConnection]
 _PATIENCE = 5.0
 # While the server takes no more connections, a claim waits this long for one of its own.
 _MOMENT = 0.02
-# Which function of the server warns has a name that no translation changes.
-_STANDBY_WAIT = "SyncRepWaitForLSN"
 
 _FULL = "the server took no connection a moment ago: the next attempt is made soon"
 
@@ -74,7 +70,6 @@ class Pools:
         self._home: object = None
         self._trust = Trust()
         self._gate = ConnectGate()
-        self._unconfirmed: set[int] = set()
         self.patience = min(_PATIENCE, settings.connect_timeout.total_seconds())
         """Seconds that one attempt to borrow a connection may take."""
         self.dsn: str | None = None
@@ -219,16 +214,6 @@ class Pools:
         """
         self._trust.end(monotonic())
 
-    def require_confirmed(self, connection: TimedConnection) -> None:
-        """Raise if the last commit on it was not confirmed by the standby it had to wait for."""
-        if id(connection) in self._unconfirmed:
-            self._unconfirmed.discard(id(connection))
-            raise errors.OutcomeUnknown(
-                "the wait for the synchronous standby was cut short: the call was carried out on "
-                "this server, but a fail-over may lose it.\n"
-                "Look at the standby (pg_stat_replication) before you rely on it."
-            )
-
     def _pool(self, size: int, configure: Any) -> Pool:
         assert self.dsn is not None
         return AsyncConnectionPool(
@@ -248,17 +233,10 @@ class Pools:
         connection.trust = self._trust
         await begin_session(connection, self.settings, *more)
         set_json_loads(loads, connection)
-        # A new connection may have the address of a closed one: it must not inherit its mark.
-        self._unconfirmed.discard(id(connection))
-        connection.add_notice_handler(partial(self._notice, id(connection)))
 
     async def _configure_claims(self, connection: TimedConnection) -> None:
         more = [] if self.settings.pooler else ["set synchronous_commit = off"]
         await self._configure(connection, *more)
-
-    def _notice(self, connection: int, diagnosis: Diagnostic) -> None:
-        if diagnosis.source_function == _STANDBY_WAIT:
-            self._unconfirmed.add(connection)
 
 
 def _gated(gate: ConnectGate) -> type[TimedConnection]:

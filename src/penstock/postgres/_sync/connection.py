@@ -15,6 +15,7 @@ from penstock.errors import translated
 from penstock.postgres._sync.concurrency import Cancelled, cancellations, monotonic
 from penstock.postgres.conninfo import session_statements, with_defaults
 from penstock.postgres.deadline import CANCEL_SECONDS, Overdue, Trust, until
+from penstock.postgres.standby import StandbyCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,7 @@ class TimedConnection(Connection[Any]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.made_at = monotonic()
+        self.standby = StandbyCheck(self)
 
     @contextmanager
     def answering(self, seconds: float | None) -> Iterator[None]:

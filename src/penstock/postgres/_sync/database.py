@@ -152,7 +152,7 @@ class Database:
                     else:
                         sent = True
                         done = work(connection, unknown)
-                    self._pools.require_confirmed(connection)
+                    connection.standby.require_confirmed()
                     return done
             except UnicodeEncodeError:
                 raise errors.unsendable() from None
@@ -205,7 +205,7 @@ class Database:
             transaction.__exit__(None, None, None)
         except psycopg.Error as problem:
             raise retry.final(retry.classify(problem)) from problem
-        self._pools.require_confirmed(connection)
+        connection.standby.require_confirmed()
 
     def _persist(self, pool: Pool, call: Call[T], retry_for: timedelta | None = None) -> T:
         limit = self.settings.retry_for if retry_for is None else retry_for
@@ -255,7 +255,7 @@ class Database:
             if retry.classify(problem).spoils_connection:
                 connection.close()
             raise
-        self._pools.require_confirmed(connection)
+        connection.standby.require_confirmed()
         return noticed(call.read(rows))
 
     def _send_without_session(self, connection: TimedConnection, call: Call[T]) -> T:

@@ -27,6 +27,7 @@ from penstock.errors import OutcomeUnknown, PenstockError
 from penstock.postgres import retry
 from penstock.postgres.deadline import CANCEL_SECONDS, Overdue
 from penstock.postgres.retry import Kind
+from penstock.postgres.standby import STANDBY_WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -50,8 +51,6 @@ select answer from pgqs.invoke_on($1, $2, $3, $4) as answer"""
 _INVOKE_ON = "select answer from pgqs.invoke_on(%s, %s, %s::text::jsonb, %s::text::jsonb) answer"
 # Repeated, these would be carried out twice.
 _ONCE = frozenset({"SendMessage", "SendMessageBatch", "StartMessageMoveTask"})
-# Which function of the server warns has a name that no translation changes.
-_STANDBY_WAIT = "SyncRepWaitForLSN"
 
 Finished = Callable[[list[Answers], "Exception | None"], None]
 """Told once the transaction is over: the answers to each call, or what went wrong."""
@@ -208,7 +207,7 @@ class Pipe:
             self._look_at_clock()
 
     def _notice(self, diagnosis: Diagnostic) -> None:
-        if diagnosis.source_function == _STANDBY_WAIT and self._sent:
+        if diagnosis.source_function == STANDBY_WAIT and self._sent:
             self._sent[0].problem = OutcomeUnknown(
                 "the wait for the synchronous standby was cut short: the call was carried out on "
                 "this server, but a fail-over may lose it."
