@@ -32,7 +32,7 @@ MUTATIONS = (
         _MY,
         _FENCE,
         "lease_owner = %(owner)s",
-        (_MACHINE,),
+        (_MACHINE, f"{_RULES}/test_leases.py"),
         times=3,
         suite=MARIADB,
     ),
