@@ -12,7 +12,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from penstock.observe.events import Event, Name, emit
-from penstock.tasks.task import TaskId
+from penstock.tasks.task import FIRE_PREFIX, TaskId
 from penstock.worker.cron import Cron
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class TaskSchedule:
         moment = fire_at.astimezone(UTC).isoformat()
         digest = hashlib.sha256(f"{self.line.name}\0{moment}".encode()).hexdigest()
         meta = {**(self.task.meta or {}), "schedule": self.line.name, "scheduled_for": moment}
-        return replace(self.task, id=TaskId(f"cron-{digest[:40]}"), meta=meta)
+        return replace(self.task, id=TaskId(f"{FIRE_PREFIX}{digest[:40]}"), meta=meta)
 
 
 class TaskCron(Cron):
