@@ -118,8 +118,10 @@ class AckBatcher:
         self._hurried.clear()
 
     async def _send(self, batches: list[list[Ended]]) -> None:
-        if len(batches) == 1:
-            await self._until_answered(batches[0])
+        at_once = min(self._source.most_calls, len(batches))
+        if at_once <= 1:
+            for batch in batches:
+                await self._until_answered(batch)
             return
         left = iter(batches)
 
@@ -128,7 +130,7 @@ class AckBatcher:
                 await self._until_answered(batch)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(self._source.most_calls, len(batches))):
+            for _ in range(at_once):
                 group.create_task(one_after_the_other())
 
     async def _until_answered(self, batch: list[Ended]) -> None:

@@ -89,8 +89,8 @@ class QueueSource:
     """One queue, as the runner of one handler sees it."""
 
     gathers = True
-    # Few, because handlers want connections of the same pool.
-    most_calls = 4
+    # One after the other: what gathers meanwhile makes the next call larger.
+    most_calls = 1
     refusals: tuple[type[Exception], ...] = ()
 
     def __init__(self, handler: Handler, client: Client, worker_name: str) -> None:
