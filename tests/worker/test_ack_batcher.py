@@ -28,7 +28,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 def held(number: int, key: str | None = None, token: str = "one") -> Claim:
     record = ClaimedMessage(MessageId(number), None, None, key, 0, 1, NOW, NOW, None, None)
-    return Claim(record, token, 0.0, SLOTS)  # type: ignore[arg-type]
+    return Claim(record, token, 0.0, SLOTS, key is not None)  # type: ignore[arg-type]
 
 
 class Wire:
@@ -36,6 +36,7 @@ class Wire:
 
     title = "the queue"
     gathers = True
+    most_calls = 4
     refusals: tuple[type[Exception], ...] = ()
 
     def __init__(self, *, waiting: int = 0, enough: int = 25) -> None:

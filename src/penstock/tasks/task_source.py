@@ -42,6 +42,8 @@ class TaskSource:
 
     title = "the task store"
     gathers = False
+    # As many as a store may have connections: each ack is a call of its own.
+    most_calls = 32
     refusals: tuple[type[Exception], ...] = (InvalidTask, TaskTooLarge, TaskNotFound)
 
     def __init__(

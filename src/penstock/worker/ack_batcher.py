@@ -32,8 +32,6 @@ _log = logging.getLogger("penstock.worker")
 _GATHERING_SECONDS = 0.01
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
-# Calls at the same time: few, because handlers want connections of the same pool.
-_MOST_CALLS = 4
 
 # Refusals that pass: another transaction, a fail-over, a full disk, an upgrade under way.
 _PASSING = (
@@ -68,6 +66,7 @@ class AckBatcher:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._source = runner.source
+        self._gathers = runner.source.gathers
         self._enough = runner.options.most_claimed // 4
         self._pending: list[Ended] = []
         self._hurried = asyncio.Event()
@@ -76,23 +75,21 @@ class AckBatcher:
     def add(self, claim: Claim, outcome: Outcome) -> None:
         """Have it sent; returns at once."""
         self._pending.append((claim, outcome))
-        if not self._may_gather(claim, outcome):
+        may_gather = (
+            outcome is ACKED
+            and self._gathers
+            # The next message of a key may be waiting in the database for this ack.
+            and not claim.keyed
+            # If no message waits for its handler, nothing else is done meanwhile.
+            and claim.slots.waiting
+            and len(self._pending) < self._enough
+        )
+        if not may_gather:
             self._hurried.set()
         if self._task is None:
             task = asyncio.get_running_loop().create_task(self._drain())
             # An eager task may have ended already.
             self._task = None if task.done() else task
-
-    def _may_gather(self, claim: Claim, outcome: Outcome) -> bool:
-        return bool(
-            outcome is ACKED
-            and self._source.gathers
-            # The next message of a key may be waiting in the database for this ack.
-            and not claim.keyed
-            and len(self._pending) < self._enough
-            # Nothing else is done meanwhile if no message waits for its handler.
-            and claim.slots.waiting
-        )
 
     async def drained(self) -> None:
         """Return when everything has been sent and answered."""
@@ -121,8 +118,10 @@ class AckBatcher:
         self._hurried.clear()
 
     async def _send(self, batches: list[list[Ended]]) -> None:
-        if len(batches) == 1:
-            await self._until_answered(batches[0])
+        at_once = min(self._source.most_calls, len(batches))
+        if at_once <= 1:
+            for batch in batches:
+                await self._until_answered(batch)
             return
         left = iter(batches)
 
@@ -131,7 +130,7 @@ class AckBatcher:
                 await self._until_answered(batch)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(_MOST_CALLS, len(batches))):
+            for _ in range(at_once):
                 group.create_task(one_after_the_other())
 
     async def _until_answered(self, batch: list[Ended]) -> None:

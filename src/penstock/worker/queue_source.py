@@ -89,6 +89,8 @@ class QueueSource:
     """One queue, as the runner of one handler sees it."""
 
     gathers = True
+    # One after the other: what gathers meanwhile makes the next call larger.
+    most_calls = 1
     refusals: tuple[type[Exception], ...] = ()
 
     def __init__(self, handler: Handler, client: Client, worker_name: str) -> None:
@@ -164,7 +166,7 @@ class QueueSource:
             return Found([], busy=isinstance(rows.messages, calls.Busy))
         self._claims += 1
         (own,) = slots
-        claims = [Claim(row, token, ends_at, own) for row in rows.messages]
+        claims = [Claim(row, token, ends_at, own, row.key is not None) for row in rows.messages]
         return Found(claims, [each for each in claims if each.id in rows.suspects])
 
     async def rest(self, found: Found, count: int, changed: asyncio.Event) -> None:

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from penstock.worker.invoke import Middleware
     from penstock.worker.options import Options
 
+# Looked up with each message, so by a name of this module.
+_RUNNING, _SETTLING = Stage.RUNNING, Stage.SETTLING
+_TOLD = (Verdict.SETTLED, Verdict.BY_HANDLER)
+"""The database knows already."""
+
 Start: TypeAlias = "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]"
 
 
@@ -162,8 +167,8 @@ class Runner:
         self._settle(claim, outcome)
 
     def _settle(self, claim: Claim, outcome: Outcome) -> None:
-        claim.stage = Stage.SETTLING
-        if outcome.verdict in (Verdict.SETTLED, Verdict.BY_HANDLER):
+        claim.stage = _SETTLING
+        if outcome is not ACKED and outcome.verdict in _TOLD:
             self.answered([(claim, outcome)], {claim: False})
         else:
             self.acks.add(claim, outcome)
@@ -207,7 +212,7 @@ class Runner:
     def release_running(self) -> list[asyncio.Task[None]]:
         """Cancel what runs and give it back; a thread can't be cancelled, its message is."""
         for claim in self.claims.values():
-            if claim.stage is Stage.RUNNING:
+            if claim.stage is _RUNNING:
                 claim.released = True
         return self.cancel()
 
@@ -280,6 +285,7 @@ class Slots:
         self._source = runner.source
         self._concurrency = handler.options.concurrency
         self._timeout = handler.options.timeout
+        self._settles = invoke.settles
         self._call = invoke if self._timeout is None else self._within
         self._shares = handler.options.concurrency < runner.options.concurrency
         """Other handlers of the runner may have slots when this one has none."""
@@ -341,7 +347,7 @@ class Slots:
             while waiting and len(running) < self._concurrency:
                 claim = waiting.popleft()
                 if not claim.lost:
-                    claim.stage = Stage.RUNNING
+                    claim.stage = _RUNNING
                     running.add(claim)
                     # A task for each message: what a handler leaves in its context ends with it.
                     claim.task = start(self._work(claim))
@@ -359,7 +365,7 @@ class Slots:
             if outcome is not ACKED and not self._cut_short:
                 await self.invoke.linger()
         finally:
-            if claim.stage is Stage.RUNNING:
+            if claim.stage is _RUNNING:
                 # It was cut off: its claim is not extended any more, and ends by itself.
                 self._runner.forget(claim)
             if self._shares and self.free <= 0:
@@ -377,7 +383,7 @@ class Slots:
             message = self._source.message(claim)
             with self._source.span(claim):
                 result = await self._call(message, claim.record)
-            outcome = result if self.invoke.settles else ACKED
+            outcome = result if self._settles else ACKED
         except asyncio.CancelledError as problem:
             outcome = self._cancelled(claim, problem)
         except ClaimLost:

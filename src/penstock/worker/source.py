@@ -45,10 +45,17 @@ class Claim:
         "token",
     )
 
-    def __init__(self, record: Any, token: Any, ends_at: float, slots: Slots) -> None:
+    def __init__(
+        self,
+        record: Any,
+        token: Any,
+        ends_at: float,
+        slots: Slots,
+        keyed: bool = False,  # noqa: FBT001, FBT002 - made for each message, and a keyword costs
+    ) -> None:
         self.record = record
         self.id = record.id
-        self.keyed = getattr(record, "key", None) is not None
+        self.keyed = keyed
         """The next message of its key may wait for its end."""
         self.token = token
         """Proves to the database that the claim is ours: a claim token, or a task's lease."""
@@ -92,6 +99,8 @@ class Source(Protocol):
     """Seconds that a claim lasts."""
     gathers: bool
     """Whether one call can ack many, so that acks are worth gathering."""
+    most_calls: int
+    """Calls of the ack batcher at the same time."""
     refusals: tuple[type[Exception], ...]
     """Errors by which it refuses an outcome for good, besides those of the engine."""
 
