@@ -33,7 +33,13 @@ INSTEAD = {
     "everybody": "all consumers, all sessions, all roles",
     "sleepers?": "consumers that wait",
     "ceremony": "what it does besides",
-    "seldomer": "less often",
+    "seldom(?:er)?": "rarely, less often",
+    "someone|anyone|everyone|no one": "a consumer, a session, a user",
+    "deeds?": "action, audit entry",
+    "naps?|asleep": "pause, waits",
+    "goodbye|last words": "the message that is meant",
+    "crowds?": "many consumers, many messages",
+    "solitude": "quarantine",
 }
 _WORD = re.compile(rf"\b(?:{'|'.join(INSTEAD)})\b", re.IGNORECASE)
 #: The account of the operating system has this name.

@@ -83,7 +83,7 @@ def connection_a_poll() -> Iterator[None]:
 @contextmanager
 def payloads_logged() -> Iterator[None]:
     """A line of the log that helps with debugging."""
-    from penstock.client.calls import publishing  # noqa: PLC0415
+    from penstock.client.calls import publications  # noqa: PLC0415
 
     encoded = publishing.encode
 

@@ -1,4 +1,4 @@
--- Remember who did what; in the same transaction as the deed, so that neither is without the other.  Returns the
+-- Remember who did what; in the same transaction as the action, so that neither is without the other.  Returns the
 -- entry's id.  The newest 10,000 are kept.
 -- Errors: PS005 without an actor or an action, PS007 a text of more than 1,024 bytes.
 -- Roles: admin

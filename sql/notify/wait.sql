@@ -24,7 +24,7 @@ begin
     v_now := clock_timestamp() + v_queue.clock_shift;
     v_channel := penstock_data.channel('queue', queue_name);
     if v_queue.notify = 'waiting' then
-        -- One registration serves all who wait with one token, so idle crowds write one row per half lease.
+        -- One registration serves all who wait with one token, so many idle consumers write one row per half lease.
         insert into penstock_data.waiting (topic_id, until, channel, queue_id, token)
         select v_queue.topic_id, v_now + make_interval(secs => seconds), v_channel, v_queue.id, consumer_token
         where not exists (

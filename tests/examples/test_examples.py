@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.fixtures.databases import Database
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
+REFUSED = re.compile(r"(?:message|task) \S+ of '\w+' failed: (?:Dead|Retry): ")
 STORIES = sorted(path.parent for path in FOLDER.glob("*/README.md"))
 
 
@@ -33,7 +35,8 @@ def test_an_example_prints_what_its_page_says(story: Path, database: Database) -
     assert done.returncode == 0, done.stderr
     (promised,) = Page(story / "README.md").blocks("text")
     assert done.stdout.splitlines() == list(promised.lines)
-    assert done.stderr == ""
+    # Workers log what a handler refused on purpose, and nothing else is said there.
+    assert [line for line in done.stderr.splitlines() if not REFUSED.match(line)] == []
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)

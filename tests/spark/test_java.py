@@ -57,7 +57,7 @@ def test_without_the_wheel_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(java, "find_spec", lambda _name: None)
-    with pytest.raises(java.JavaMissing, match=r"penstock\[spark\]"):
+    with pytest.raises(java.JavaMissing, match=r"penstock-mq\[spark\]"):
         java.home({"PATH": str(tmp_path)})
 
 

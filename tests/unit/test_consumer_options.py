@@ -10,7 +10,7 @@ import pytest
 
 from penstock.client import consumer_options
 from penstock.client.claimed_messages import ClaimedMessages
-from penstock.client.consumer_options import Mode, Options, Stragglers, nap
+from penstock.client.consumer_options import Mode, Options, Stragglers, idle_pause
 from penstock.errors import InvalidSetting
 from penstock.postgres.subscription import Reach
 
@@ -18,7 +18,7 @@ SECOND = timedelta(seconds=1)
 
 
 def naps(options: Options, reach: Reach, count: int) -> list[float]:
-    return [nap(options, reach, looks, None) for looks in range(count)]
+    return [idle_pause(options, reach, looks, None) for looks in range(count)]
 
 
 def test_polling_interval_doubles_up_to_the_maximum() -> None:
@@ -34,14 +34,14 @@ def test_who_will_be_woken_looks_seldom() -> None:
 @pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.LISTEN])
 def test_in_doubt_the_first_looks_come_quickly_and_all_of_them_soon(mode: Mode) -> None:
     options = Options(mode, polling_interval=60 * SECOND)
-    found = [nap(options, Reach.HEARING, looks, None, doubtful=True) for looks in range(40)]
+    found = [idle_pause(options, Reach.HEARING, looks, None, doubtful=True) for looks in range(40)]
     assert found[0] < 0.1
     assert found == sorted(found)
     assert found[-1] == 1
 
 
 def test_who_polls_has_no_doubts() -> None:
-    assert nap(Options(Mode.POLL), Reach.DEAF, 0, None, doubtful=True) == 1
+    assert idle_pause(Options(Mode.POLL), Reach.DEAF, 0, None, doubtful=True) == 1
 
 
 def test_doubt_lasts_until_all_have_ended_who_wrote_before_the_mark() -> None:
@@ -66,14 +66,14 @@ def test_maximum_below_the_polling_interval_does_not_shorten_it() -> None:
 
 @pytest.mark.parametrize("mode", Mode)
 def test_nobody_sleeps_past_the_next_due_message(mode: Mode) -> None:
-    assert nap(Options(mode), Reach.HEARING, 40, due_in=0.25) == 0.25
+    assert idle_pause(Options(mode), Reach.HEARING, 40, due_in=0.25) == 0.25
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_message_that_is_there_but_out_of_reach_is_polled_for(mode: Mode) -> None:
     options = Options(mode, polling_interval=2 * SECOND)
-    assert nap(options, Reach.HEARING, 40, due_in=-3) == 2
-    assert nap(options, Reach.HEARING, 0, due_in=-3) < 0.1, "it may have come a moment after"
+    assert idle_pause(options, Reach.HEARING, 40, due_in=-3) == 2
+    assert idle_pause(options, Reach.HEARING, 0, due_in=-3) < 0.1, "it may have come a moment after"
 
 
 @pytest.mark.parametrize("polling_interval", [SECOND, timedelta(days=1)])

@@ -126,7 +126,7 @@ def listen_impossible() -> InvalidSetting:
     )
 
 
-def nap(
+def idle_pause(
     options: Options, reach: Reach, looks: int, due_in: float | None, *, doubtful: bool = False
 ) -> float:
     """How long an idle consumer may sleep, in seconds.
@@ -162,7 +162,7 @@ def _undisturbed(options: Options, reach: Reach, growth: float) -> float:
 
 
 def registration(longest_nap: float) -> timedelta:
-    """How long to be registered as waiting for a nap of at most this length.
+    """How long to be registered as waiting for a pause of at most this length.
 
     The engine keeps an older registration that has more than half of this left.
     """

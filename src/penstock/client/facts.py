@@ -224,7 +224,7 @@ class Inspected:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class AuditEntry:
     """One line of the audit."""
 
     id: int

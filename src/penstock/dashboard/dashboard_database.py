@@ -87,7 +87,7 @@ class DashboardDatabase:
             return [await _run(connection, call) for call in calls]
 
     async def act_elsewhere(
-        self, work: Callable[[], Awaitable[T]], deed: Callable[[T | None], Call[int]]
+        self, work: Callable[[], Awaitable[T]], entry: Callable[[T | None], Call[int]]
     ) -> int:
         """Do something in another database, and record it in this one; the entry's number.
 
@@ -96,8 +96,8 @@ class DashboardDatabase:
         """
         async with self._acting() as connection:
             async with connection.transaction(force_rollback=True):
-                await _run(connection, deed(None))
-            return await _run(connection, deed(await work()))
+                await _run(connection, entry(None))
+            return await _run(connection, entry(await work()))
 
     @asynccontextmanager
     async def _acting(self) -> AsyncIterator[AsyncConnection[Any]]:

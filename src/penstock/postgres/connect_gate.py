@@ -11,8 +11,8 @@ _LONGEST_PAUSE = 5.0
 class ConnectGate:
     """Shared by the pools and the listener of one client.
 
-    A server that is full has to start a process to refuse a connection.  A crowd of clients that
-    tries again and again costs it more than those it serves.  So after a failure the client makes
+    A server that is full has to start a process to refuse a connection.  Many clients that
+    try again and again cost it more than those it serves.  So after a failure the client makes
     no attempt for a while, each time for longer, and not in step with other clients.
     """
 

@@ -110,5 +110,5 @@ class Subscriptions(Generic[W]):
 
     def __iter__(self) -> Iterator[W]:
         with self._lock:
-            everyone = [watch for watches in self._watches.values() for watch in watches]
-        return iter(everyone)
+            all_watches = [watch for watches in self._watches.values() for watch in watches]
+        return iter(all_watches)

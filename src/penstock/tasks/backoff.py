@@ -13,7 +13,7 @@ _LARGEST_EXPONENT = 60
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """1 s, 2 s, 4 s … up to 5 min, each up to a fifth more or less: failures come in crowds."""
+    """1 s, 2 s, 4 s … up to 5 min, each up to a fifth more or less: many fail at the same time."""
 
     base: timedelta = timedelta(seconds=1)
     longest: timedelta = timedelta(minutes=5)

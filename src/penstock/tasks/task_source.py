@@ -106,8 +106,8 @@ class TaskSource:
 
     async def rest(self, found: Found, count: int, changed: asyncio.Event) -> None:  # noqa: ARG002
         self._looks = 0 if found.claims else self._looks + 1
-        # Woken: look again at once, and begin with short naps if it was in vain.
-        if self._looks and await self.nap(self.pause(self._looks), changed):
+        # Woken: look again at once, and begin with short pauses if it was in vain.
+        if self._looks and await self.sleep(self.pause(self._looks), changed):
             self._looks = 1
 
     def pause(self, looks: int) -> float:
@@ -116,18 +116,18 @@ class TaskSource:
         grown = doubled(_FIRST_PAUSE_SECONDS, looks - 1, longest)
         return grown * random.uniform(0.9, 1)  # noqa: S311 - no secret
 
-    async def nap(self, seconds: float, changed: asyncio.Event) -> bool:
-        naps: list[asyncio.Future[Any]] = [
+    async def sleep(self, seconds: float, changed: asyncio.Event) -> bool:
+        waits: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._store.wait(timedelta(seconds=seconds))),
             asyncio.ensure_future(changed.wait()),
         ]
         try:
-            ended, _ = await asyncio.wait(naps, return_when=asyncio.FIRST_COMPLETED)
-            return any(nap.result() for nap in ended)
+            ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            return any(wait.result() for wait in ended)
         finally:
-            for nap in naps:
-                nap.cancel()
-            await asyncio.gather(*naps, return_exceptions=True)
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     # From the claim to the ack
 

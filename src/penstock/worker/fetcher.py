@@ -56,7 +56,7 @@ class Fetcher:
                 await self._look()
             except (PenstockError, TimeoutError) as problem:
                 # A listener that finds the database again wakes us before the pause is over.
-                await self._source.nap(self._failed(problem), self._runner.changed)
+                await self._source.sleep(self._failed(problem), self._runner.changed)
 
     async def _look(self) -> None:
         runner = self._runner

@@ -73,8 +73,8 @@ def idle_pause(
 ) -> float:
     """How long to sleep after so many looks in vain, of which the first counts 1.
 
-    `due_in`: seconds until something becomes due; `luck`: 0 to 1, so that a crowd of workers does
-    not look in step; `hears`: the database can wake us; `doubtful`: a publisher may commit without
+    `due_in`: seconds until something becomes due; `luck`: 0 to 1, so that many workers do not look
+    in step; `hears`: the database can wake us; `doubtful`: a publisher may commit without
     waking us.
     """
     first = options.polling_interval.total_seconds()

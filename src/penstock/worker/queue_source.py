@@ -177,7 +177,7 @@ class QueueSource:
             self._stragglers.forget()
         elif found.busy:
             # Another claim held the queue, and this one has waited for it.
-            await self.nap(_BLOCKED_PAUSE_SECONDS, changed)
+            await self.sleep(_BLOCKED_PAUSE_SECONDS, changed)
         elif self.idle_looks == 0:
             self.idle_looks = 1
         else:
@@ -196,25 +196,25 @@ class QueueSource:
             self._options, self.idle_looks, due_in, luck, hears=hears, doubtful=doubtful
         )
         self.idle_looks += 1
-        if await self.nap(pause, changed):
+        if await self.sleep(pause, changed):
             # Something is likely to be there: registering anew first would only cost time.
             self.idle_looks = 0
             # If the line was lost, the server may have been, and our registration with it.
             self._stragglers.forget()
 
-    async def nap(self, seconds: float, changed: asyncio.Event) -> bool:
-        naps = [asyncio.ensure_future(changed.wait())]
+    async def sleep(self, seconds: float, changed: asyncio.Event) -> bool:
+        waits = [asyncio.ensure_future(changed.wait())]
         if self._watch is not None:
-            naps.append(asyncio.ensure_future(self._watch.wait(seconds)))
+            waits.append(asyncio.ensure_future(self._watch.wait(seconds)))
         try:
             ended, _ = await asyncio.wait(
-                naps, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
-            return any(nap.result() for nap in ended)
+            return any(wait.result() for wait in ended)
         finally:
-            for nap in naps:
-                nap.cancel()
-            await asyncio.gather(*naps, return_exceptions=True)
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     # From the claim to the ack
 

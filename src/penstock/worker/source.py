@@ -121,7 +121,7 @@ class Source(Protocol):
     async def rest(self, found: Found, count: int, changed: asyncio.Event) -> None:
         """After a claim of up to `count`: sleep for as long as a claim would find nothing."""
 
-    async def nap(self, seconds: float, changed: asyncio.Event) -> bool:
+    async def sleep(self, seconds: float, changed: asyncio.Event) -> bool:
         """Sleep; True when something woke us: the database, or `changed`."""
 
     # From the claim to the ack

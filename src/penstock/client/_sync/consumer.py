@@ -256,9 +256,11 @@ class Feeder(Generic[P]):
         outlook = self._database.run(calls.outlook(self.queue))
         due_in = None if outlook.due_in is None else outlook.due_in.total_seconds()
         doubtful = self._stragglers.left(outlook.oldest_writer)
-        nap = consumer_options.nap(options, self._reach(), self._looks, due_in, doubtful=doubtful)
+        pause = consumer_options.idle_pause(
+            options, self._reach(), self._looks, due_in, doubtful=doubtful
+        )
         self._looks += 1
-        self._sleep(nap)
+        self._sleep(pause)
 
     def _reach(self) -> Reach:
         if self._watch.reach is Reach.DEAF and self._options.mode is Mode.LISTEN:
@@ -268,8 +270,8 @@ class Feeder(Generic[P]):
     def _sleep(self, seconds: float) -> None:
         review = self._until_review()
         if not self._stopping:
-            nap = seconds if review is None else min(seconds, review)
-            self._promising = self._watch.wait(nap)
+            pause = seconds if review is None else min(seconds, review)
+            self._promising = self._watch.wait(pause)
             if self._promising:
                 # If the line was lost, the server may have been, and our registration with it.
                 self._stragglers.forget()

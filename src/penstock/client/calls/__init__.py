@@ -42,7 +42,7 @@ from penstock.client.calls.messages import (
     release,
     release_many,
 )
-from penstock.client.calls.publishing import (
+from penstock.client.calls.publications import (
     COPY_INTO_STAGE,
     create_stage,
     publish,

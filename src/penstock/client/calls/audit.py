@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.calls.parameters import to_json
-from penstock.client.facts import Deed
+from penstock.client.facts import AuditEntry
 from penstock.client.rows import many, one
 from penstock.postgres.call import Call, Repeat
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def record_action(
     actor: str, action: str, target: str | None, detail: Mapping[str, Any] | None
 ) -> Call[int]:
-    """In the transaction of the deed, so that neither is without the other."""
+    """In the transaction of the action, so that neither is without the other."""
     return Call(
         "select penstock.record_action(%s, %s, %s, %s::text::jsonb)",
         (actor, action, target, None if detail is None else to_json(dict(detail))),
@@ -25,10 +25,10 @@ def record_action(
     )
 
 
-def list_actions(before: int | None = None, limit: int = 100) -> Call[list[Deed]]:
+def list_actions(before: int | None = None, limit: int = 100) -> Call[list[AuditEntry]]:
     return Call(
         "select id, at, actor, role, action, target, detail "
         "from penstock.list_actions(%s::bigint, %s::int)",
         (before, limit),
-        many(lambda row: Deed(*row)),
+        many(lambda row: AuditEntry(*row)),
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from penstock.client.calls import Call
-    from penstock.client.facts import Deed
+    from penstock.client.facts import AuditEntry
 
 _MOST_IDS = 1000
 
@@ -31,7 +31,7 @@ _MOST_IDS = 1000
 class Notice:
     """What the page after an action says."""
 
-    deed: Deed
+    entry: AuditEntry
     words: str
     note: str
     """How many it was done to."""
@@ -45,7 +45,7 @@ def actor(request: Request) -> str:
     return f"{session(request).role} at {address}"
 
 
-async def just_done(request: Request) -> Deed | None:
+async def just_done(request: Request) -> AuditEntry | None:
     """The action that the address names, read from the audit: the address alone proves nothing."""
     number = parameter(request, "did")
     if not (number.isascii() and number.isdigit() and len(number) < 19):  # noqa: PLR2004 - bigint
@@ -172,22 +172,22 @@ async def act(request: Request) -> Response:
     dashboard = dashboard_of(request)
     some = ids if action.takes_ids and ids else None
     detail: dict[str, Any] | None = {"ids": some[:20], "count": len(some)} if some else None
-    deed = audit.record_action(actor(request), action.name, queue, detail)
-    *_, number = await dashboard.database.act(action.call(queue, some), deed)
+    entry = audit.record_action(actor(request), action.name, queue, detail)
+    *_, number = await dashboard.database.act(action.call(queue, some), entry)
     dashboard.poller.hurry()
     return RedirectResponse(f"{_back(queue, ids, done=action.name)}&did={number}", 303)
 
 
 async def deed_done(request: Request) -> Notice | None:
     """The notice about what was just done to a queue."""
-    deed = await just_done(request)
-    if deed is None or deed.action not in ACTIONS:
+    entry = await just_done(request)
+    if entry is None or entry.action not in ACTIONS:
         return None
-    undo, count = ACTIONS[deed.action].undo, (deed.detail or {}).get("count")
-    told = Notice(deed, _DONE[deed.action], f"{count} chosen" if count else "")
+    undo, count = ACTIONS[entry.action].undo, (entry.detail or {}).get("count")
+    told = Notice(entry, _DONE[entry.action], f"{count} chosen" if count else "")
     if undo is None:
         return told
-    link = f"/confirm?{urlencode({'action': undo, 'queue': deed.target})}"
+    link = f"/confirm?{urlencode({'action': undo, 'queue': entry.target})}"
     return replace(told, undo=ACTIONS[undo].button.lower(), undo_link=link)
 
 

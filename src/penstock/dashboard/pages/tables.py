@@ -78,6 +78,6 @@ async def audit_log(request: Request) -> Response:
     """What operators did, newest first."""
     before = parameter(request, "before")
     behind = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else None  # noqa: PLR2004
-    deeds = await dashboard_of(request).database.look(audit.list_actions(behind, AUDIT_ROWS))
-    more = deeds[-1].id if len(deeds) == AUDIT_ROWS else None
-    return render(request, "audit.html", deeds=deeds, more=more)
+    entries = await dashboard_of(request).database.look(audit.list_actions(behind, AUDIT_ROWS))
+    more = entries[-1].id if len(entries) == AUDIT_ROWS else None
+    return render(request, "audit.html", entries=entries, more=more)

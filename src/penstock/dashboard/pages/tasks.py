@@ -266,13 +266,13 @@ async def act(request: Request) -> Response:
     if form.get("sure", [""])[0] != "yes":
         return actions.unconfirmed(request)
 
-    def deed(done: int | None) -> Any:
+    def entry(done: int | None) -> Any:
         detail = {"ids": _noted(ids), "count": len(ids), "shelf": database.number, "done": done}
         return audit.record_action(
             actions.actor(request), f"task {action.name}", database.name, detail
         )
 
-    number = await dashboard.database.act_elsewhere(lambda: _do(action, database, ids), deed)
+    number = await dashboard.database.act_elsewhere(lambda: _do(action, database, ids), entry)
     return RedirectResponse(f"{_back(database, ids)}did={number}", 303)
 
 
@@ -292,13 +292,13 @@ async def deed_done(request: Request) -> Notice | None:
     """The notice about what was just done to tasks."""
     if not parameter(request, "did"):
         return None
-    deed = await actions.just_done(request)
-    action = ACTIONS.get(deed.action.removeprefix("task ")) if deed else None
-    if deed is None or action is None or not deed.action.startswith("task "):
+    entry = await actions.just_done(request)
+    action = ACTIONS.get(entry.action.removeprefix("task ")) if entry else None
+    if entry is None or action is None or not entry.action.startswith("task "):
         return None
-    detail = deed.detail or {}
+    detail = entry.detail or {}
     ids, chosen, done = detail.get("ids", []), detail.get("count", 0), detail.get("done", 0)
-    told = Notice(deed, action.done, f"{done} of {chosen} chosen" if chosen else f"{done} of them")
+    told = Notice(entry, action.done, f"{done} of {chosen} chosen" if chosen else f"{done} of them")
     if action.undo is None or chosen != len(ids) or not done:
         return told
     link = urlencode({"action": action.undo, "shelf": detail.get("shelf"), "id": ids}, doseq=True)

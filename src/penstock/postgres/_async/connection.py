@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The server's last words and the end of the stream may arrive one after the other.
+# The server's last message and the end of the stream may arrive one after the other.
 _LOOKS = 3
 
 
@@ -88,7 +88,7 @@ class TimedConnection(AsyncConnection[Any]):
     def require_alive(self) -> None:
         """Raise OperationalError if the server has closed the connection; no round trip.
 
-        An idle connection has nothing to read.  If it has, the server said goodbye, and a call sent
+        An idle connection has nothing to read.  If it has, the server closes it, and a call sent
         now would end without an answer, though nothing was wrong with it.
         """
         for _ in range(_LOOKS):

@@ -168,7 +168,7 @@ class Pools:
                 else:
                     return connection
             else:
-                # No polite goodbye: the peer does not answer, and the socket may be full.
+                # Without a Terminate message: the peer does not answer, and the socket may be full.
                 connection.pgconn.finish()
             pool.putconn(connection)
 
