@@ -85,13 +85,13 @@ def payloads_logged() -> Iterator[None]:
     """A line of the log that helps with debugging."""
     from penstock.client.calls import publications  # noqa: PLC0415
 
-    encoded = publishing.encode
+    encoded = publications.encode
 
     def encode(value: Any) -> str:
         logging.getLogger("penstock.client").debug("publishing %s", value)
         return encoded(value)
 
-    with patch.object(publishing, "encode", encode):
+    with patch.object(publications, "encode", encode):
         yield
 
 
