@@ -130,6 +130,11 @@ def _old(server: Mortal, name: str) -> str:
         db.execute(f"create database {name}".encode())
     with psycopg.connect(server.dsn(name)) as db:
         db.execute(gzip.decompress(OLD.read_bytes()))
+        # The actors stand for clients of that release.  Those of this one would refuse to start.
+        db.execute(
+            "create function penstock.schema_revision() returns int language sql immutable "
+            f"as 'select {schema.EXPECTED_REVISION}'".encode()
+        )
     return server.dsn(name)
 
 
