@@ -15,9 +15,9 @@ PROVE  ?=
 # The programs of a PostgreSQL to test on besides the embedded one, such as /usr/lib/postgresql/14/bin, and the names of
 # the servers to keep to (pg14, mariadb).  A MySQL or MariaDB that runs already: PENSTOCK_TEST_MYSQL=mysql://root@host/
 PG_BIN ?=
+SERVER ?=
 # Tested versions of everything, of Python 3.11; CONSTRAINTS= takes the newest that pyproject.toml allows.
 CONSTRAINTS ?= constraints.txt
-SERVER ?=
 # Some of the tests only: then coverage is not measured.
 SOME    = $(strip $(PYTEST)$(SERVER))
 # Penstock and the lowest versions of what it stands on, and the tests that are run with them.
@@ -28,7 +28,7 @@ LOWEST_EXTRAS := cloudevents,dashboard,django,embedded,fastapi,metrics,mysql,par
 LOWEST_TOOLS := asyncpg boto3 fastapi hatchling httpx hypothesis mypy opentelemetry-sdk pymysql pytest pytest-asyncio pytest-timeout \
                 pytest-xdist pyyaml ruff 'sqlalchemy[asyncio]'
 LOWEST_TESTS ?= tests/unit tests/client tests/worker tests/tasks tests/integrations tests/observe tests/testing \
-                tests/acceptance/test_cli.py tests/acceptance/test_transfer.py
+                tests/dashboard tests/sqs/test_actions.py tests/sqs/test_http.py tests/acceptance/test_cli.py tests/acceptance/test_transfer.py
 
 # Programs that write files into the repository; each can tell whether its files are current.
 GENERATORS := tools/grants.py tools/spark_reference.py tools/pipeline_reference.py tools/sql_reference.py tools/generate_sync.py tools/cli_reference.py tools/observe_reference.py tools/python_reference.py tools/sqs_model.py tools/sqs_compatibility.py tools/proof_page.py
@@ -126,7 +126,7 @@ $(LOWEST_READY): pyproject.toml tools/lowest_versions.py
 	  --constraint $(LOWEST)/lowest.txt
 	@touch $@
 
-test-lowest: $(LOWEST_READY)  ## the tests of all but Spark, SQS clients and browsers, with the lowest versions of dependencies
+test-lowest: $(LOWEST_READY)  ## most tests of Python, without Spark, with the lowest versions of dependencies
 	@# What old versions deprecate in each other is not ours to mend.
 	@$(LOWEST_BIN)/pytest -q -n $(JOBS) --dist loadgroup -W ignore::DeprecationWarning $(LOWEST_TESTS) $(PYTEST)
 
