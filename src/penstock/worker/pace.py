@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.backoff import backoff, doubled
 from penstock.client.consumer_options import FIRST_NAP, LONGEST_DOUBT, LONGEST_REGISTERED
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ def idle_pause(
         longest = min(longest, LONGEST_REGISTERED)
     if doubtful:
         first, longest = min(first, FIRST_NAP), min(longest, LONGEST_DOUBT)
-    # 2.0 ** 60 is more than any pause, and a float can still hold it.
-    pause = min(longest, first * 2.0 ** min(max(0, looks - 1), 60)) * (1 - 0.1 * luck)
+    pause = doubled(first, max(0, looks - 1), longest) * (1 - 0.1 * luck)
     return pause if due_in is None else min(pause, max(0.0, due_in) + _AFTER_DUE_SECONDS)
 
 
@@ -92,4 +92,4 @@ def error_pause(options: Options, failures: int, luck: float) -> float:
     """How long to wait after so many failed looks in a row."""
     first = options.queue_error_retry_interval.total_seconds()
     longest = max(first, _LONGEST_ERROR_PAUSE_SECONDS)
-    return min(longest, first * 2.0 ** min(failures - 1, 60)) * (1 - 0.25 * luck)
+    return backoff(failures, first=first, longest=longest, jitter=0.25, luck=luck)
