@@ -15,9 +15,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     acked := done_id is not null and penstock.ack_message(queue_name, done_id, consumer_token);
-    select c.* into message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id
-    from penstock.consume_message(queue_name, consumer_token, vt_seconds) c;
-    return next;
+    return query
+    select acked, c.* from (select) one left join penstock.consume_message(queue_name, consumer_token, vt_seconds) c on true;
 end
 $$;
 comment on function penstock.ack_and_consume(text, text, bigint, int) is

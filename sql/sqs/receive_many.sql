@@ -62,10 +62,9 @@ begin
     if p_queue.max_receive_count is null and not p_request ?| '{AttributeNames,MessageSystemAttributeNames,MessageAttributeNames}' then
         select array_agg('{"Messages":[' || s.messages || ']}' order by s.share), array_agg(s.size order by s.share) into v_answers, v_sizes
         from (
-            select width_bucket(c.nth::int, v_starts) as share, count(*)::int as size, string_agg(pgqs_data.shown(
-                p_queue.system_id, p_queue.id, v_token, c.message_id, c.payload, c.headers, c.delivery_attempts), ',' order by c.nth) as messages
-            from penstock.consume_messages_batch(p_queue.engine_name, v_token, v_seconds, v_total) with ordinality
-                as c(message_id, payload, headers, key, priority, delivery_attempts, vt, published_at, correlation_id, tenant_id, nth)
+            select width_bucket(c.ordinality::int, v_starts) as share, count(*)::int as size, string_agg(pgqs_data.shown(
+                p_queue.system_id, p_queue.id, v_token, c.message_id, c.payload, c.headers, c.delivery_attempts), ',' order by c.ordinality) as messages
+            from penstock.consume_messages_batch(p_queue.engine_name, v_token, v_seconds, v_total) with ordinality as c
             group by share) s;
     else
         select array_agg(jsonb_build_object('Messages', s.messages)::text order by s.share), array_agg(s.size order by s.share) into v_answers, v_sizes
