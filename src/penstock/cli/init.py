@@ -8,8 +8,7 @@ import typer
 
 from penstock import schema
 from penstock.cli.arguments import Yes
-from penstock.cli.command import command
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 
 
 def init(

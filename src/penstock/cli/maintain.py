@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli.arguments import duration_option
-from penstock.cli.command import command
 from penstock.cli.output import fields
-from penstock.cli.session import ReconnectingCaller, Session
+from penstock.cli.session import ReconnectingCaller, Session, command
 from penstock.client._sync.maintenance import maintain as run_steps
 from penstock.errors import DatabaseUnavailable
 from penstock.models import MaintenanceStep

@@ -20,9 +20,8 @@ from penstock.cli.arguments import (
     duration,
     duration_option,
 )
-from penstock.cli.command import command
 from penstock.cli.output import error, fields
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.client import calls
 from penstock.client.calls import Call, looks, transfers
 from penstock.client.facts import Inspected, blocker

@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.arguments import Host, Port, duration_option
-from penstock.cli.command import command
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.errors import InvalidSetting
 
 

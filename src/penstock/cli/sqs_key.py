@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.arguments import Yes
-from penstock.cli.command import command
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.errors import InvalidSetting, UnknownName
 
 if TYPE_CHECKING:

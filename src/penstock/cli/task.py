@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import duration, duration_option, json_object
-from penstock.cli.command import command as any_command
 from penstock.cli.output import fields
-from penstock.cli.task_session import TaskSession
+from penstock.cli.session import TaskSession
+from penstock.cli.session import command as any_command
 from penstock.cli.task_worker import worker
 from penstock.tasks import (
     Dedupe,

@@ -12,7 +12,7 @@ import typer
 from penstock.cli import status_line
 from penstock.cli.arguments import duration_option
 from penstock.cli.object_lookup import find_object
-from penstock.cli.task_session import TaskSession
+from penstock.cli.session import TaskSession
 from penstock.cli.worker import leave
 from penstock.settings import variable
 from penstock.tasks import TaskWorker

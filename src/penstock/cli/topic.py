@@ -9,9 +9,8 @@ import typer
 
 from penstock.cli import tail
 from penstock.cli.arguments import TopicName, Yes, duration_option
-from penstock.cli.command import command
 from penstock.cli.output import fields
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.client import calls
 
 app = typer.Typer(

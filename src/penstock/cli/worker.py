@@ -15,9 +15,8 @@ import typer
 
 from penstock.cli import status_line
 from penstock.cli.arguments import duration_option
-from penstock.cli.command import command
 from penstock.cli.object_lookup import find_worker
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.settings import variable
 from penstock.worker.base_worker import BaseWorker
 from penstock.worker.failure_log import FailureLog, LogErrors
