@@ -78,7 +78,8 @@ def test_every_exit_code_is_documented_and_no_other_is_used() -> None:
     used = {
         int(value)
         for path in (ROOT / "src/penstock/cli").rglob("*.py")
-        for line in re.findall(r"(?:[Ee]xit\(| code = ).*", text := path.read_text())
+        for text in [path.read_text()]
+        for line in re.findall(r"(?:[Ee]xit\(| code = ).*", text)
         for name in re.findall(r"\b[A-Z_]+\b", line)
         for value in re.findall(
             rf"^(?:[A-Z_]+ = )*{name} = (?:[A-Z_]+ = )*(\d+)$", text, re.MULTILINE
