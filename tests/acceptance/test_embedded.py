@@ -19,7 +19,8 @@ import psycopg
 import pytest
 
 from penstock import embedded, errors
-from penstock.embedded import account, installation, postmaster, server_lock
+from penstock.embedded import account, installation, server_lock
+from penstock.embedded import cluster as clusters
 from penstock.embedded.folder import Folder
 from penstock.settings import Settings
 
@@ -104,8 +105,8 @@ def user(folder: Path) -> Iterator[Callable[..., User]]:
 
 def _end_server_in(root: Path) -> None:
     for cluster in root.rglob("postgres"):
-        pid = postmaster.pid_in(cluster) if cluster.is_dir() else None
-        if pid is not None and postmaster.is_alive(pid, cluster):
+        pid = clusters.postmaster_pid(cluster) if cluster.is_dir() else None
+        if pid is not None and clusters.is_alive(pid, cluster):
             server = psutil.Process(pid)
             server.send_signal(signal.SIGQUIT)
             server.wait(timeout=30)
@@ -113,8 +114,8 @@ def _end_server_in(root: Path) -> None:
 
 def server_pid(folder: Path) -> int | None:
     """The pid of the running server of a folder."""
-    pid = postmaster.pid_in(folder / "postgres")
-    return pid if pid and postmaster.is_alive(pid, folder / "postgres") else None
+    pid = clusters.postmaster_pid(folder / "postgres")
+    return pid if pid and clusters.is_alive(pid, folder / "postgres") else None
 
 
 def stored(dsn: str) -> int:
@@ -290,7 +291,7 @@ def test_long_path_gets_its_socket_elsewhere(folder: Path) -> None:
     deep = folder / ("x" * 120)
     with embedded.server(deep) as server:
         store(server.dsn)
-        place = postmaster.read(deep / "postgres")
+        place = clusters.read_postmaster(deep / "postgres")
         assert place is not None
         assert place.socket_dir.stat().st_mode & 0o077 == 0
     place.socket_dir.rmdir()

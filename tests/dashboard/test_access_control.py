@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.routing import Route
 
+from penstock.dashboard.access_control import COOKIE, Role, WebSession, WebSessions
 from penstock.dashboard.dashboard_options import Options
-from penstock.dashboard.web_sessions import COOKIE, Role, WebSession, WebSessions
 from penstock.errors import InvalidSetting
 from tests.dashboard.visitor import OPERATOR, VIEWER, Visitor
 

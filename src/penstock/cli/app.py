@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NoReturn
@@ -36,10 +36,11 @@ EXIT_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A noun or a verb: the module of its name has a Typer `app`, or a `register(app)`."""
+    """A noun or a verb of the command line, which is in the module of its name or in another."""
 
     name: str
     help: str
+    module: str = ""
 
     @property
     def listed(self) -> TyperCommand:
@@ -48,15 +49,20 @@ class Entry:
 
     def load(self) -> Any:
         """The command itself."""
-        module = importlib.import_module(f"penstock.cli.{self.name.replace('-', '_')}")
-        holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        # With a callback of its own it is a group, and never the one command that it has.
-        holder.callback()(lambda: None)
-        if hasattr(module, "app"):
-            holder.add_typer(module.app)
-        else:
-            module.register(holder)
-        return typer.main.get_group(holder).commands[self.name]
+        return commands_of(self.module or self.name)[self.name]
+
+
+def commands_of(name: str) -> Mapping[str, Any]:
+    """The commands of a module by name: it has a Typer `app`, or a `register(app)`, or none."""
+    module = importlib.import_module(f"penstock.cli.{name}")
+    holder = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    # With a callback of its own it is a group, and never the one command that it has.
+    holder.callback()(lambda: None)
+    if hasattr(module, "register"):
+        module.register(holder)
+    elif hasattr(module, "app"):
+        holder.add_typer(module.app)
+    return typer.main.get_group(holder).commands
 
 
 class Commands(MutableMapping[str, Any]):
@@ -132,6 +138,7 @@ class Root(LazyGroup):
             "init",
             "Install the engine in a database, or bring it up to date. "
             "Running it again is harmless.",
+            "engine",
         ),
         Entry(
             "doctor",
@@ -140,6 +147,7 @@ class Root(LazyGroup):
         Entry(
             "maintain",
             "Do all housekeeping: expired claims, segments, exclusive queues, old history.",
+            "engine",
         ),
         Entry(
             "metrics",
@@ -169,7 +177,7 @@ class Root(LazyGroup):
             "pipeline",
             "Data pipelines on Spark: files in, archives and reports out, topics to topics.",
         ),
-        Entry("sqs-key", "Who may sign requests to the SQS server."),
+        Entry("sqs-key", "Who may sign requests to the SQS server.", "sqs"),
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -116,3 +119,41 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise typer.BadParameter('a JSON object is needed: {"…": …}', param_hint=option)
     return value
+
+
+def find_object(target: str) -> Any:
+    """The object that `module:name` stands for; modules of the current folder are found too."""
+    module_name, colon, name = target.partition(":")
+    if not (module_name and colon and name):
+        raise unusable_target(
+            f"{target!r} does not name a worker: write MODULE:NAME, such as shop:worker"
+        )
+    return _attribute(_imported(module_name), name, target)
+
+
+def _imported(name: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        # One that the module itself misses is its own fault, and shown as such.
+        if problem.name is None or not (name + ".").startswith(problem.name + "."):
+            raise
+        raise unusable_target(
+            f"there is no module {problem.name!r} here or on the Python path"
+        ) from None
+
+
+def _attribute(module: Any, name: str, target: str) -> Any:
+    try:
+        for step in name.split("."):
+            module = getattr(module, step)
+    except AttributeError:
+        raise unusable_target(f"{target}: the module has no {name!r}") from None
+    return module
+
+
+def unusable_target(problem: str) -> typer.BadParameter:
+    return typer.BadParameter(problem, param_hint="WORKER")

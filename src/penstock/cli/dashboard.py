@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.arguments import Host, Port
-from penstock.cli.command import command
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.errors import InvalidSetting
 
 if TYPE_CHECKING:

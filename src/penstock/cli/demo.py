@@ -29,7 +29,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.command import command
 from penstock.cli.demo_checks import (
     DELAY,
     PRIORITY,
@@ -45,7 +44,7 @@ from penstock.cli.demo_checks import (
     Result,
 )
 from penstock.cli.output import error, fields
-from penstock.cli.session import AnyConnection, Session
+from penstock.cli.session import AnyConnection, Session, command
 from penstock.client import calls
 from penstock.errors import UnknownTopic
 from penstock.models import ClaimedMessage, Ordering

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli.arguments import MessageNumber, QueueName, Yes
-from penstock.cli.command import command
 from penstock.cli.output import fields
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.client import calls
 from penstock.errors import UnknownDeadLetter
 

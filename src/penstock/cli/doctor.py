@@ -12,10 +12,8 @@ import typer
 
 import penstock
 from penstock import schema
-from penstock.cli.command import command
 from penstock.cli.output import explain, fields
-from penstock.cli.session import AnyConnection, Session
-from penstock.cli.task_session import TaskSession, is_mysql
+from penstock.cli.session import AnyConnection, Session, TaskSession, command, is_mysql
 from penstock.client import calls
 from penstock.errors import NotInstalled, PenstockError
 from penstock.models import HealthCheck

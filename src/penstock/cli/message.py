@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli import message_export, message_import, message_publish, tail
+from penstock.cli import message_export, message_import, message_publish
 from penstock.cli.arguments import (
     MessageNumber,
     MessageNumbers,
@@ -20,9 +20,9 @@ from penstock.cli.arguments import (
     duration,
     duration_option,
 )
-from penstock.cli.command import command
 from penstock.cli.output import error, fields
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
+from penstock.cli.topic import Count, follow
 from penstock.client import calls
 from penstock.client.calls import Call, looks, transfers
 from penstock.client.facts import Inspected, blocker
@@ -269,7 +269,10 @@ def _states(session: Session, queue: str, message_id: int) -> dict[str, Any]:
     }
 
 
-command(app, "tail", example=tail.MESSAGE_EXAMPLE)(tail.tail_queue)
+@command(app, example="penstock message tail billing --json")
+def tail(session: Session, queue: QueueName, count: Count = None) -> None:
+    """Follow what comes into a queue from now on, without claiming it; a line for each message."""
+    follow(session, queue, count)
 
 
 @command(app, example="penstock message move billing --dead --to billing-by-hand")

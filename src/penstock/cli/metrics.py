@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.command import command
-from penstock.cli.session import ReconnectingCaller, Session
+from penstock.cli.session import ReconnectingCaller, Session, command
 from penstock.extras import needs
 
 

@@ -12,9 +12,8 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.cli.arguments import QueueName, Yes, duration, duration_option, json_object
-from penstock.cli.command import command
 from penstock.cli.output import fields, grid
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.client import calls
 from penstock.client.calls import looks
 from penstock.client.facts import COUNTED_TO, Activity, QueueNow

@@ -1,23 +1,35 @@
-"""One run of a command: which server it talks to, what it prints, and what is closed at its end."""
+"""How a function becomes a command, and what it runs with: a session.
+
+`@command(app, example=…)` gives the function a `Session` as its first argument and adds `--dsn` and
+`--json` to its own options.  Both may also stand before the noun: `penstock --json topic list`.
+
+A session knows which server the command talks to and what it prints with.  What it has opened is
+closed at its end.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import getpass
+import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg
 import typer
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock import embedded, schema
+from penstock.cli.arguments import DsnOption, JsonOption, SharedOptions
 from penstock.cli.output import Output
 from penstock.client.calls import Call
 from penstock.client.calls.audit import record_action
@@ -34,11 +46,19 @@ from penstock.postgres.call import run
 from penstock.postgres.deadline import LASTING_SECONDS, Overdue
 from penstock.settings import Settings, variable
 
+if TYPE_CHECKING:
+    from penstock.tasks import TaskStore
+
 T = TypeVar("T")
 AnyConnection = psycopg.Connection[Any]
 
+INTERRUPTED = 130
+
 # Shorter fragments are libpq's own text, such as "=".
 _SHORTEST_SECRET = 3
+# Long enough for a restart of the server, short enough for a wrong address.
+_PATIENCE = timedelta(seconds=5)
+_MYSQL = ("mysql", "mariadb")
 
 
 class BaseSession:
@@ -148,6 +168,52 @@ class Session(BaseSession):
         typer.confirm(question, abort=True, err=True)
 
 
+class TaskSession(BaseSession):
+    """Opens the store that a command needs, and closes it at the end."""
+
+    def __init__(self, dsn: str | None, *, json: bool) -> None:
+        super().__init__(dsn, json=json)
+        self._given = dsn
+
+    @cached_property
+    def dsn(self) -> str:
+        """Where the database is; without a DSN the embedded server is started now."""
+        if is_mysql(self._given):
+            return self._given or os.environ[variable("dsn")]
+        return self._postgres.dsn
+
+    @cached_property
+    def _postgres(self) -> Session:
+        return self._closing.enter_context(Session(self._given, json=self.output.json))
+
+    def store(self, **options: Any) -> TaskStore:
+        """A store that is not opened yet."""
+        # Imported only now: most commands need no tasks.
+        from penstock.tasks import StoreOptions, open_store
+
+        return open_store(self.dsn, StoreOptions(pool_size=2, retry_for=_PATIENCE, **options))
+
+    def run(self, work: Callable[[TaskStore], Awaitable[T]], *, opened: bool = True) -> T:
+        """Do something with the store, which is open meanwhile."""
+        store = self.store()
+
+        async def main() -> T:
+            try:
+                if opened:
+                    await store.open()
+                return await work(store)
+            finally:
+                await store.close()
+
+        return asyncio.run(main())
+
+
+def is_mysql(dsn: str | None) -> bool:
+    """Whether a DSN leads to MySQL or MariaDB, which have tasks only."""
+    given = dsn or os.environ.get(variable("dsn"), "")
+    return given.partition(":")[0].partition("+")[0].strip().lower() in _MYSQL
+
+
 class ReconnectingCaller:
     """Runs calls on a connection that is opened again when it was lost.
 
@@ -222,3 +288,59 @@ def _parts(dsn: str) -> dict[str, object]:
         return dict(conninfo_to_dict(dsn))
     except (psycopg.ProgrammingError, UnicodeError):
         return {}
+
+
+def command(
+    app: typer.Typer,
+    name: str | None = None,
+    *,
+    example: str,
+    session: Callable[..., AbstractContextManager[Any]] = Session,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function (session, **its own options)."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        app.command(name, epilog=f"Example: {example}", no_args_is_help=False)(
+            _with_session(function, session)
+        )
+        return function
+
+    return register
+
+
+def _with_session(
+    function: Callable[..., None], opened: Callable[..., AbstractContextManager[Any]]
+) -> Callable[..., None]:
+    @functools.wraps(function)
+    def invoke(*, context: typer.Context, dsn: str | None, json: bool, **own: Any) -> None:
+        before = context.obj if isinstance(context.obj, SharedOptions) else SharedOptions()
+        try:
+            with opened(before.dsn if dsn is None else dsn, json=json or before.json) as session:
+                function(session, **own)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+    parameters = [*_own_parameters(function), *_SHARED]
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    invoke.__annotations__ = {each.name: each.annotation for each in parameters}
+    return invoke
+
+
+def _own_parameters(function: Callable[..., None]) -> list[inspect.Parameter]:
+    _session, *own = inspect.signature(function, eval_str=True).parameters.values()
+    return [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+
+
+def _shared(
+    name: str, annotation: Any, default: Any = inspect.Parameter.empty
+) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+    )
+
+
+_SHARED = (
+    _shared("context", typer.Context),
+    _shared("dsn", DsnOption, None),
+    _shared("json", JsonOption, default=False),
+)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,11 +13,12 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.arguments import duration, duration_option, json_object
-from penstock.cli.command import command as any_command
+from penstock.cli.arguments import duration, duration_option, find_object, json_object
 from penstock.cli.output import fields
-from penstock.cli.task_session import TaskSession
-from penstock.cli.task_worker import worker
+from penstock.cli.session import TaskSession
+from penstock.cli.session import command as any_command
+from penstock.cli.worker import leave, logging_to, run_shown
+from penstock.settings import variable
 from penstock.tasks import (
     Dedupe,
     NewTask,
@@ -24,7 +27,9 @@ from penstock.tasks import (
     TaskId,
     TaskNotFound,
     TaskStore,
+    TaskWorker,
 )
+from penstock.worker.failure_log import FailureLog, LogErrors
 
 UNWELL = 1
 _SHOWN_BYTES = 2000
@@ -277,7 +282,56 @@ def doctor(session: TaskSession) -> None:
         raise typer.Exit(UNWELL)
 
 
-command(example="penstock task worker shop.tasks:worker --dsn mysql://app@localhost/shop")(worker)
+@command(example="penstock task worker shop.tasks:worker --dsn mysql://app@localhost/shop")
+def worker(
+    session: TaskSession,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:WORKER", help="Where the penstock.tasks.TaskWorker is, or its maker."
+        ),
+    ],
+    grace: Annotated[
+        timedelta | None,
+        duration_option("--grace", help="How long handlers may finish after a stop."),
+    ] = None,
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces",
+            help="Show the traceback of a failed handler, not only where stderr is a terminal.",
+        ),
+    ] = False,
+) -> None:
+    """Run a worker until SIGTERM or Ctrl-C: then what runs may finish, the rest goes back.
+
+    A second signal stops it at once; the exit code is then 128 and the signal's number.
+    """
+    # The module's own connect() finds it there.
+    os.environ[variable("dsn")] = session.dsn
+    found = _find_worker(target)
+    if grace is not None:
+        found.grace = grace
+    if traces:
+        found.log = FailureLog(LogErrors.TRACEBACK)
+    with logging_to(session.output):
+        asyncio.run(_run_worker(session, found))
+    leave(found)
+
+
+async def _run_worker(session: TaskSession, found: TaskWorker) -> None:
+    async with found.opened():
+        session.output.note(f"worker {found.name} serves {', '.join(found.topics)}")
+        await run_shown(found, session.output)
+
+
+def _find_worker(target: str) -> TaskWorker:
+    found = find_object(target)
+    if not isinstance(found, TaskWorker):
+        found = found() if callable(found) else found
+    if not isinstance(found, TaskWorker):
+        raise typer.BadParameter(f"{target} is no penstock.tasks.TaskWorker")
+    return found
 
 
 def _shown(row: Any) -> dict[str, Any]:

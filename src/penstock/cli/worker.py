@@ -1,28 +1,40 @@
-"""penstock worker: run a worker of your own until it is told to stop."""
+"""penstock worker: run a worker of your own until it is told to stop.
+
+While it runs, it shows a live line on a terminal, and log lines elsewhere; so does `task worker`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 import os
 import shlex
 import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.live import Live
+from rich.logging import RichHandler
+from rich.text import Text
 
-from penstock.cli import status_line
-from penstock.cli.arguments import duration_option
-from penstock.cli.command import command
-from penstock.cli.object_lookup import find_worker
-from penstock.cli.session import Session
+from penstock import Worker, WorkerStatus
+from penstock.cli.arguments import duration_option, find_object, unusable_target
+from penstock.cli.output import Output, clean
+from penstock.cli.session import Session, command
+from penstock.observe import logs
 from penstock.settings import variable
 from penstock.worker.base_worker import BaseWorker
 from penstock.worker.failure_log import FailureLog, LogErrors
 
 _SIGNALLED = 128
+_REFRESH_SECONDS = 0.25
 _WATCH_ADVICE = "--watch needs watchfiles: pip install 'penstock-mq[watch]'"
 
 Target = Annotated[
@@ -67,14 +79,24 @@ def worker(
     if watch:
         _watch(target, grace, json=session.output.json, traces=traces)
         return
-    found = find_worker(target)
+    found = _find_worker(target)
     if grace is not None:
         found.grace = grace
     if traces:
         found.log = FailureLog(LogErrors.TRACEBACK)
-    with status_line.logging_to(session.output):
-        asyncio.run(status_line.run_shown(found, session.output))
+    with logging_to(session.output):
+        asyncio.run(run_shown(found, session.output))
     leave(found)
+
+
+def _find_worker(target: str) -> Worker:
+    """The worker that `module:name` stands for, or a function without arguments that makes it."""
+    found = find_object(target)
+    if not isinstance(found, Worker) and callable(found) and not inspect.isclass(found):
+        found = found()
+    if not isinstance(found, Worker):
+        raise unusable_target(f"{target} is a {type(found).__name__}, not a penstock.Worker")
+    return found
 
 
 def leave(found: BaseWorker) -> None:
@@ -111,6 +133,68 @@ def _watch(target: str, grace: timedelta | None, *, json: bool, traces: bool) ->
         # As long as the worker itself may take, and a little more before it is killed.
         sigint_timeout=round((grace or timedelta(seconds=30)).total_seconds()) + 10,
     )
+
+
+@contextmanager
+def logging_to(output: Output) -> Iterator[None]:
+    """Events and the application's own log: JSON lines, plain lines, or above the live line."""
+    handler: logging.Handler
+    if output.json:
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logs.JsonFormatter())
+    elif output.aside.is_terminal:
+        handler = RichHandler(console=output.aside, show_path=False)
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        with logs.start():
+            yield
+    finally:
+        root.setLevel(before)
+        root.removeHandler(handler)
+
+
+async def run_shown(worker: BaseWorker, output: Output) -> None:
+    """Run a worker; show a status line if stderr is a terminal and the output is not JSON."""
+    if output.json or not output.aside.is_terminal:
+        await worker.run()
+        return
+    with Live(console=output.aside, auto_refresh=False, transient=True) as live:
+        refreshing = asyncio.create_task(_refresh(worker, live))
+        try:
+            await worker.run()
+        finally:
+            refreshing.cancel()
+
+
+async def _refresh(worker: BaseWorker, live: Live) -> None:
+    seen, at, pace = 0, time.monotonic(), 0.0
+    while True:
+        status = worker.status()
+        now = time.monotonic()
+        if now > at:
+            pace += 0.5 * ((status.acked - seen) / (now - at) - pace)
+        seen, at = status.acked, now
+        live.update(_line(status, pace), refresh=True)
+        await asyncio.sleep(_REFRESH_SECONDS)
+
+
+def _line(status: WorkerStatus, pace: float) -> Text:
+    """The live line: the worker, then each queue that it serves."""
+    parts = [Text.assemble((clean(status.name), "bold"), f" {status.state}  {pace:,.0f}/s")]
+    for each in status.handlers:
+        text = f"{clean(each.queue)}: {each.running} running, {each.acked:,} done"
+        for count, word in ((each.failed, "failed"), (each.dead, "dead"), (each.lost, "lost")):
+            text += f", {count:,} {word}" if count else ""
+        parts.append(Text(text))
+        if each.trouble is not None:
+            parts.append(Text(clean(each.trouble), style="red"))
+    return Text("  ·  ").join(parts)
 
 
 def register(app: typer.Typer) -> None:

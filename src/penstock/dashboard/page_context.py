@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse
 
 from penstock.client.facts import blocker
 from penstock.dashboard import text_filters
+from penstock.dashboard.access_control import LoginAttempts, WebSession, WebSessions
 from penstock.dashboard.poller import Poller
-from penstock.dashboard.web_sessions import LoginAttempts, WebSession, WebSessions
 
 if TYPE_CHECKING:
     from starlette.requests import Request

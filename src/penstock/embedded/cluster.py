@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from penstock.embedded import folder, postmaster
+import psutil
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from penstock.embedded import folder
 from penstock.errors import (
     EmbeddedServerError,
     EmbeddedServerStuck,
@@ -38,6 +42,7 @@ _ROOM_FOR_CLUSTER = 128 * 1024 * 1024
 _LARGEST_LOG = 8 * 1024 * 1024
 _RETRY_SECONDS = 0.05
 
+USER = DATABASE = "penstock"
 PORT = 5432
 # The smallest limit among the systems that have wheels (macOS), less the final zero.
 LONGEST_SOCKET_PATH = 103
@@ -72,11 +77,11 @@ class Cluster:
 
     def dsn(self) -> str:
         """Where the running server can be reached."""
-        running = postmaster.read(self.place.cluster)
+        running = read_postmaster(self.place.cluster)
         if running is None:
             raise self._stuck("it has stopped again")
         return (
-            f"postgresql://{postmaster.USER}@/{postmaster.DATABASE}"
+            f"postgresql://{USER}@/{DATABASE}"
             f"?host={quote(str(running.socket_dir), safe='/')}&port={running.port}"
         )
 
@@ -91,22 +96,22 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop the server; sessions that are still open are ended, nothing committed is lost."""
-        pid = postmaster.pid_in(self.place.cluster)
-        if pid is None or not postmaster.is_alive(pid, self.place.cluster):
+        pid = postmaster_pid(self.place.cluster)
+        if pid is None or not is_alive(pid, self.place.cluster):
             return
         done = self._pg_ctl("stop", "--mode=fast")
-        if done.returncode and postmaster.is_alive(pid, self.place.cluster):
+        if done.returncode and is_alive(pid, self.place.cluster):
             raise self._stuck("it does not stop")
 
     def _runs(self) -> bool:
         """Whether it answers; a server on its way up or down is waited for."""
         deadline = time.monotonic() + self.patience.total_seconds()
         while True:
-            running = postmaster.read(self.place.cluster)
-            if running and postmaster.answers(running):
+            running = read_postmaster(self.place.cluster)
+            if running and _answers(running):
                 return True
-            pid = postmaster.pid_in(self.place.cluster)
-            if pid is None or not postmaster.is_alive(pid, self.place.cluster):
+            pid = postmaster_pid(self.place.cluster)
+            if pid is None or not is_alive(pid, self.place.cluster):
                 return False
             if time.monotonic() > deadline:
                 raise self._stuck(f"process {pid} runs but does not answer")
@@ -129,12 +134,12 @@ class Cluster:
 
     def _initialise(self, target: Path) -> None:
         # The built-in locale sorts alike on every machine, whatever its C library.
-        initdb = ("initdb", f"--pgdata={target}", f"--username={postmaster.USER}", "--auth=trust")
+        initdb = ("initdb", f"--pgdata={target}", f"--username={USER}", "--auth=trust")
         locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin")
         self._must(self._run(*initdb, *locale, "--builtin-locale=C.UTF-8", "--no-instructions"))
         # Done before the cluster has its final name, so that no folder lacks the database.
         single = ("postgres", "--single", "-D", str(target), "postgres")
-        self._must(self._run(*single, typed=f"create database {postmaster.DATABASE};\n"))
+        self._must(self._run(*single, typed=f"create database {DATABASE};\n"))
 
     def _start(self) -> None:
         place = self.place
@@ -152,8 +157,8 @@ class Cluster:
             raise self._failure(done.stdout, begin)
 
     def _failure(self, said: str, begin: int) -> Exception:
-        pid = postmaster.pid_in(self.place.cluster)
-        if pid is not None and postmaster.is_alive(pid, self.place.cluster):
+        pid = postmaster_pid(self.place.cluster)
+        if pid is not None and is_alive(pid, self.place.cluster):
             return self._stuck("it is still busy starting; try again")
         with self.place.log.open(encoding="utf-8", errors="replace") as log:
             log.seek(begin)
@@ -208,6 +213,68 @@ def _environment() -> dict[str, str]:
 def _options(configuration: dict[str, str]) -> str:
     return shlex.join(
         word for name, value in configuration.items() for word in ("-c", f"{name}={value}")
+    )
+
+
+# The content of `postmaster.pid`, and whether that server runs.
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """A server as its pid file describes it."""
+
+    pid: int
+    port: int
+    socket_dir: Path
+
+
+def read_postmaster(cluster: Path) -> Postmaster | None:
+    """The server that the pid file describes; None without a complete file."""
+    try:
+        lines = (cluster / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    # 1 pid, 2 data directory, 3 start time, 4 port, 5 socket directory, then what we don't need.
+    match lines:
+        case [pid, _, _, port, socket_dir, *_] if pid.isdigit() and port.isdigit() and socket_dir:
+            return Postmaster(int(pid), int(port), Path(socket_dir))
+        case _:
+            return None
+
+
+def postmaster_pid(cluster: Path) -> int | None:
+    """The pid alone, which the file has from its first moment on."""
+    try:
+        first = (cluster / "postmaster.pid").read_text(encoding="utf-8").partition("\n")[0].strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    return int(first) if first.isdigit() else None
+
+
+def is_alive(pid: int, cluster: Path) -> bool:
+    """Whether that process is the server of this very cluster, and not a later user of its pid."""
+    try:
+        process = psutil.Process(pid)
+        # A postmaster works inside its data directory.
+        at_home = Path(process.cwd()) == cluster.resolve()
+        return at_home and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, FileNotFoundError):
+        return False
+
+
+def _answers(postmaster: Postmaster) -> bool:
+    """Whether the server takes connections now."""
+    return pq.PGconn.ping(_conninfo(postmaster).encode()) == pq.Ping.OK
+
+
+def _conninfo(postmaster: Postmaster) -> str:
+    """A DSN of the server for libpq, with a short timeout."""
+    return make_conninfo(
+        host=str(postmaster.socket_dir),
+        port=postmaster.port,
+        user=USER,
+        dbname=DATABASE,
+        connect_timeout=5,
     )
 
 

@@ -16,8 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import duration_option
-from penstock.cli.command import command
-from penstock.cli.session import Session
+from penstock.cli.session import Session, command
 from penstock.errors import InvalidSetting
 
 Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to read.")]

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.arguments import duration_option
-from penstock.cli.object_lookup import find_object
+from penstock.cli.arguments import duration_option, find_object
 from penstock.cli.pipeline.pipeline_command import (
     Group,
     MaxRows,

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from penstock.dashboard.access_control import LOGIN
+from penstock.dashboard.access_control import COOKIE, LOGIN
 from penstock.dashboard.page_context import dashboard_of
-from penstock.dashboard.web_sessions import COOKIE
 
 if TYPE_CHECKING:
     from starlette.requests import Request

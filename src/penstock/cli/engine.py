@@ -1,4 +1,4 @@
-"""penstock maintain: the engine's housekeeping, once or for ever."""
+"""penstock init and maintain: put the engine into a database or take it out; its housekeeping."""
 
 from __future__ import annotations
 
@@ -8,13 +8,56 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import duration_option
-from penstock.cli.command import command
+from penstock import schema
+from penstock.cli.arguments import Yes, duration_option
 from penstock.cli.output import fields
-from penstock.cli.session import ReconnectingCaller, Session
+from penstock.cli.session import ReconnectingCaller, Session, command
 from penstock.client._sync.maintenance import maintain as run_steps
 from penstock.errors import DatabaseUnavailable
 from penstock.models import MaintenanceStep
+
+
+def init(
+    session: Session,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the engine and every message in it.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Install the engine in a database, or bring it up to date. Running it again is harmless."""
+    if remove:
+        _remove(session, yes=yes)
+    else:
+        _install(session)
+
+
+def _install(session: Session) -> None:
+    connection = session.connect()
+    before = schema.installed_version(connection)
+    with connection.answering(None):
+        schema.install(connection)
+    now = schema.installed_version(connection)
+    facts = {"database": connection.info.dbname, "version_before": before, "version": now}
+    session.output.done(facts, f"database {connection.info.dbname}: {_change(before, now)}")
+
+
+def _change(before: int | None, now: int | None) -> str:
+    if before is None:
+        return f"the engine is installed, version {now}"
+    if before != now:
+        return f"the engine is upgraded from version {before} to {now}"
+    return f"the engine is in place, version {now}"
+
+
+def _remove(session: Session, *, yes: bool) -> None:
+    connection = session.connect()
+    database = connection.info.dbname
+    session.confirm(f"Remove Penstock and every message from database {database}?", yes=yes)
+    with connection.answering(None):
+        schema.uninstall(connection)
+    session.output.done(
+        {"database": database, "removed": True}, f"database {database}: the engine is removed"
+    )
 
 
 def maintain(
@@ -67,4 +110,5 @@ def _now() -> str:
 
 
 def register(app: typer.Typer) -> None:
+    command(app, example="penstock init --dsn postgresql://localhost/shop")(init)
     command(app, example="penstock maintain --every 30s")(maintain)
