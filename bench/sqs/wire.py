@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock.sqs.auth.signature import signing_key
+from penstock.sqs.auth.authentication import signing_key
 
 _REGION = "us-east-1"
 _SIGNED = "content-type;host;x-amz-date;x-amz-target"

@@ -12,8 +12,7 @@ from penstock import payloads
 from penstock.client import cloudevents
 from penstock.errors import PayloadInvalid
 from penstock.tasks.errors import InvalidTask
-from penstock.tasks.payloads import encoded
-from penstock.tasks.task import NewTask
+from penstock.tasks.task import NewTask, encoded
 from prove.attack.targets import Target, text_of
 
 

@@ -28,10 +28,10 @@ def unguarded_json() -> Iterator[None]:
 @contextmanager
 def unchecked_signatures() -> Iterator[None]:
     """The comparison of signatures is always content."""
-    from penstock.sqs.auth import signature  # noqa: PLC0415
+    from penstock.sqs.auth import authentication  # noqa: PLC0415
 
     careless = SimpleNamespace(digest=hmac.digest, compare_digest=lambda *_: True)
-    with patch.object(signature, "hmac", careless):
+    with patch.object(authentication, "hmac", careless):
         yield
 
 

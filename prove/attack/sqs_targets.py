@@ -7,10 +7,10 @@ import os
 from typing import Any
 
 from penstock.errors import InvalidSetting
-from penstock.sqs.auth import key_storage, queue_policy, signature
+from penstock.sqs.auth import authentication, key_storage, queue_policy
 from penstock.sqs.auth.access_keys import AccessKey
+from penstock.sqs.auth.authentication import Verifier
 from penstock.sqs.auth.key_storage import Seal
-from penstock.sqs.auth.signature import Verifier
 from penstock.sqs.protocol import json_protocol, query_protocol, queue_names, sqs_request
 from penstock.sqs.protocol.faults import Fault
 from penstock.sqs.protocol.sqs_model import ACTIONS
@@ -68,7 +68,7 @@ def _whole_request(data: bytes) -> object:
     protocol = sqs_request.protocol_of(request)
     request = sqs_request.with_parameters(request, protocol)
     action = sqs_request.action_of(request)
-    claim = signature.claim_of(request)
+    claim = authentication.claim_of(request)
     if claim is not None:
         _VERIFIER.check(request, claim, "sqs")
     return sqs_request.text_of(sqs_request.read(request, action, protocol, KEY.account, _REGION))
@@ -87,7 +87,7 @@ def _presigned(data: bytes) -> object:
 
 
 def _checked(request: Request) -> object:
-    claim = signature.claim_of(request)
+    claim = authentication.claim_of(request)
     if claim is not None:
         _VERIFIER.check(request, claim, "sqs")
     return claim

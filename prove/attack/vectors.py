@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.sqs.auth import signature
-from penstock.sqs.auth.signature import Verifier
+from penstock.sqs.auth import authentication
+from penstock.sqs.auth.authentication import Verifier
 from penstock.sqs.protocol.faults import Fault
 from penstock.sqs.protocol.query_protocol import parameters
 from penstock.sqs.protocol.sqs_request import Request, fold
@@ -136,7 +136,7 @@ def judge_hand_cases(key: AccessKey) -> tuple[int, list[str]]:
 
 
 def _is_true(verifier: Verifier, request: Request, service: str) -> bool:
-    claim = signature.claim_of(request)
+    claim = authentication.claim_of(request)
     assert claim is not None
     try:
         verifier.check(request, claim, service)

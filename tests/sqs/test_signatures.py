@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.sqs.auth import signature
+from penstock.sqs.auth import authentication
 from penstock.sqs.protocol import faults
 from penstock.sqs.protocol.query_protocol import parameters
 from penstock.sqs.protocol.sqs_request import Request, fold
@@ -248,11 +248,11 @@ def _request(made: raw.Raw) -> Request:
 
 
 def _check_at(made: raw.Raw, moved: timedelta) -> None:
-    verifier = signature.Verifier(
+    verifier = authentication.Verifier(
         {ADMIN.access_key: ADMIN.secret}.get, now=lambda: time.time() + moved.total_seconds()
     )
     request = _request(made)
-    claim = signature.claim_of(request)
+    claim = authentication.claim_of(request)
     assert claim is not None
     verifier.check(request, claim, "sqs")
 
@@ -286,13 +286,13 @@ def test_the_canonical_form_is_botocores(target: str) -> None:
 
 
 def test_signing_keys_are_forgotten_before_they_fill_the_memory() -> None:
-    keys = signature.SigningKeys()
-    for number in range(signature._MOST_KEYS + 10):
-        keys.get("s", signature.Scope("k", "20260101", f"r{number}", "sqs", ""))
-    assert len(keys._derived) <= signature._MOST_KEYS
+    keys = authentication.SigningKeys()
+    for number in range(authentication._MOST_KEYS + 10):
+        keys.get("s", authentication.Scope("k", "20260101", f"r{number}", "sqs", ""))
+    assert len(keys._derived) <= authentication._MOST_KEYS
 
 
 def test_a_replaced_secret_derives_another_key() -> None:
-    scope = signature.Scope("k", "20260101", "r", "sqs", "")
-    keys = signature.SigningKeys()
+    scope = authentication.Scope("k", "20260101", "r", "sqs", "")
+    keys = authentication.SigningKeys()
     assert keys.get("old", scope) != keys.get("new", scope)

@@ -297,3 +297,30 @@ def storable(reason: str | None) -> str | None:
         return None
     clean = reason.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     return clean if len(clean) <= LONGEST_REASON else clean[: LONGEST_REASON - 1] + "…"
+
+
+def encoded(payload: bytes | str | dict[str, Any] | list[Any] | None) -> bytes:
+    """A payload as the bytes that are stored."""
+    match payload:
+        case None:
+            return b""
+        case bytes():
+            return payload
+        case str():
+            return _bytes(payload)
+        case _:
+            return _bytes(_written(payload))
+
+
+def _written(payload: Any) -> str:
+    try:
+        return json.dumps(payload, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InvalidTask(f"the payload can't be written as JSON: {problem}") from None
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidTask("the payload holds half a surrogate pair, which is no text") from None

@@ -13,8 +13,7 @@ from penstock.errors import InvalidSetting
 from penstock.tasks._async.queue import TaskQueue
 from penstock.tasks.backoff import Backoff
 from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy
-from penstock.tasks.payloads import encoded
-from penstock.tasks.task import DEFAULT_TENANT, LONGEST_OWNER, NewTask, Priority
+from penstock.tasks.task import DEFAULT_TENANT, LONGEST_OWNER, NewTask, Priority, encoded
 from penstock.tasks.task_cron import TaskCron, TaskSchedule
 from penstock.tasks.task_source import TaskSource
 from penstock.worker.base_worker import BaseWorker

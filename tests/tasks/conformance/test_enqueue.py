@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.tasks.errors import DuplicateTask, InvalidTask, TaskExpired
-from penstock.tasks.payloads import encoded
-from penstock.tasks.task import NewTask, Priority, Status, TaskId
+from penstock.tasks.task import NewTask, Priority, Status, TaskId, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

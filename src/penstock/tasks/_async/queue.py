@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks._async.store import TaskStore, open_store
 from penstock.tasks.options import StoreOptions
-from penstock.tasks.payloads import encoded
 from penstock.tasks.task import (
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_TENANT,
@@ -19,6 +18,7 @@ from penstock.tasks.task import (
     Stats,
     Task,
     TaskId,
+    encoded,
     new_task_id,
 )
 
