@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from penstock.errors import ClientClosed, PenstockError, WorkerGaveUp
-from penstock.worker.pace import error_pause
+from penstock.worker.options import error_pause
 
 if TYPE_CHECKING:
     from penstock.worker.runner import Runner

@@ -20,8 +20,8 @@ from penstock.observe.events import Event, Name, emit
 from penstock.postgres.subscription import Reach
 from penstock.worker.heartbeat import EXTEND_BELOW
 from penstock.worker.invoke import Invoker, invoker_for
+from penstock.worker.options import idle_pause
 from penstock.worker.outcomes import Verdict
-from penstock.worker.pace import idle_pause
 from penstock.worker.source import Answer, Claim, Ended, Found
 
 if TYPE_CHECKING:

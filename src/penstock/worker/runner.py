@@ -20,6 +20,7 @@ from penstock.worker.ack_batcher import AckBatcher
 from penstock.worker.failure_log import FailureLog
 from penstock.worker.fetcher import Fetcher
 from penstock.worker.heartbeat import Heartbeat
+from penstock.worker.options import Load, averaged, wanted
 from penstock.worker.outcomes import (
     ACKED,
     BY_HANDLER,
@@ -29,7 +30,6 @@ from penstock.worker.outcomes import (
     Verdict,
     outcome_of,
 )
-from penstock.worker.pace import Load, averaged, wanted
 from penstock.worker.quarantine import Quarantine
 from penstock.worker.source import Answer, Claim, Ended, Found, Source, Stage
 from penstock.worker.status import Counters, HandlerStatus
