@@ -14,9 +14,9 @@ from penstock.backoff import doubled
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks.errors import InvalidTask, LeaseLost, TaskNotFound, TaskTooLarge
 from penstock.tasks.task import Status
-from penstock.worker.invoke import Invoker, invoker_for
+from penstock.worker.invoke import Claim, Invoker, invoker_for
 from penstock.worker.outcomes import ACKED, Dead, Outcome, Verdict
-from penstock.worker.source import Answer, Claim, Ended, Found
+from penstock.worker.runner import Found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from penstock.tasks.store import TaskStore
     from penstock.tasks.task import Task
     from penstock.worker.handler import Handler
-    from penstock.worker.invoke import Middleware
-    from penstock.worker.runner import Slots
+    from penstock.worker.invoke import Middleware, Slots
+    from penstock.worker.runner import Answer, Ended
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.worker.invoke import Claim
     from penstock.worker.runner import Runner
-    from penstock.worker.source import Claim
 
 _log = logging.getLogger("penstock.worker")
 _LOOK_SECONDS = 0.01

@@ -18,11 +18,10 @@ from penstock.client.values import claim_token
 from penstock.observe import spans
 from penstock.observe.events import Event, Name, emit
 from penstock.postgres.subscription import Reach
-from penstock.worker.heartbeat import EXTEND_BELOW
-from penstock.worker.invoke import Invoker, invoker_for
+from penstock.worker.invoke import Claim, Invoker, invoker_for
 from penstock.worker.options import idle_pause
 from penstock.worker.outcomes import Verdict
-from penstock.worker.source import Answer, Claim, Ended, Found
+from penstock.worker.runner import EXTEND_BELOW, Found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from penstock.client._async.client import Client
     from penstock.models import ClaimedMessage
     from penstock.worker.handler import Handler
-    from penstock.worker.invoke import Middleware
+    from penstock.worker.invoke import Middleware, Slots
     from penstock.worker.outcomes import Outcome
-    from penstock.worker.runner import Slots
+    from penstock.worker.runner import Answer, Ended
 
 P = TypeVar("P")
 
