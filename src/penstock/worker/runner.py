@@ -289,7 +289,7 @@ class Runner:
             self.running,
             self.waiting,
             max(known, default=None),
-            closed=self.quarantine.taken,
+            closed=self.quarantine.suspect is not None,
         )
         return wanted(self.options, load)
 
@@ -305,7 +305,7 @@ class Runner:
                 # Our earlier claim on it had ended before we knew.
                 self.lose(before)
             self.claims[claim.id] = claim
-        if self.accepting and not self.quarantine.taken:
+        if self.accepting and self.quarantine.suspect is None:
             if not found.suspects:
                 self._start(batch)
                 return
