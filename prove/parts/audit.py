@@ -31,7 +31,7 @@ _LOOKED_AT = (
     ("client/calls/messages.py", "_MESSAGE.count"),
     ("integrations/django/configuration.py", "_NAMES"),
     ("pipelines/analyse_figures.py", 'f"""select queue,'),
-    ("worker/invoke.py", "import pickle"),
+    ("worker/process_pool.py", "import pickle"),
 )
 
 

@@ -12,15 +12,15 @@ import pytest
 from penstock.errors import DatabaseUnavailable, InvalidArgument
 from penstock.models import ClaimedMessage, MessageId
 from penstock.worker.ack_batcher import AckBatcher
+from penstock.worker.invoke import Claim
 from penstock.worker.options import Options
 from penstock.worker.outcomes import ACKED, RELEASED, Outcome, Verdict
 from penstock.worker.queue_source import QueueSource
-from penstock.worker.source import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock.worker.source import Answer, Ended
+    from penstock.worker.runner import Answer, Ended
 
 SLOTS = SimpleNamespace(waiting=0)
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -12,8 +12,8 @@ import pytest
 from penstock import Worker
 from penstock.client import calls
 from penstock.models import ClaimedMessage, MessageId
-from penstock.worker.heartbeat import review
-from penstock.worker.source import Claim, Stage
+from penstock.worker.invoke import Claim, Stage
+from penstock.worker.runner import review
 from tests.fixtures import clock
 from tests.worker.play import Heard, hearing, states, until, working
 

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.consumer_options import Mode
-from penstock.worker.options import Options
-from penstock.worker.pace import Load, averaged, error_pause, idle_pause, waiting_room, wanted
+from penstock.worker.options import (
+    Load,
+    Options,
+    averaged,
+    error_pause,
+    idle_pause,
+    waiting_room,
+    wanted,
+)
 
 QUICK, SLOW = 0.0001, 10.0
 

@@ -8,7 +8,6 @@ from importlib import import_module
 
 from penstock.tasks._async.queue import TaskQueue, connect
 from penstock.tasks._async.store import open_store
-from penstock.tasks.backoff import Backoff
 from penstock.tasks.errors import (
     DuplicateTask,
     InvalidTask,
@@ -39,6 +38,7 @@ from penstock.tasks.task import (
     Task,
     TaskId,
 )
+from penstock.tasks.task_source import Backoff
 from penstock.tasks.worker import TaskWorker
 from penstock.worker.outcomes import Dead, Retry
 

@@ -1,4 +1,4 @@
-"""Tasks of a store: how a worker reserves them, waits for more, and acks them."""
+"""Tasks of a store: how a worker reserves them, waits for more, acks and retries them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import random
 import time
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,20 +15,19 @@ from penstock.backoff import doubled
 from penstock.observe.events import Event, Name, emit
 from penstock.tasks.errors import InvalidTask, LeaseLost, TaskNotFound, TaskTooLarge
 from penstock.tasks.task import Status
-from penstock.worker.invoke import Invoker, invoker_for
+from penstock.worker.invoke import Claim, Invoker, invoker_for
 from penstock.worker.outcomes import ACKED, Dead, Outcome, Verdict
-from penstock.worker.source import Answer, Claim, Ended, Found
+from penstock.worker.runner import Found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-    from penstock.tasks.backoff import Backoff
     from penstock.tasks.options import Policy
     from penstock.tasks.store import TaskStore
     from penstock.tasks.task import Task
     from penstock.worker.handler import Handler
-    from penstock.worker.invoke import Middleware
-    from penstock.worker.runner import Slots
+    from penstock.worker.invoke import Middleware, Slots
+    from penstock.worker.runner import Answer, Ended
 
 T = TypeVar("T")
 
@@ -35,6 +35,31 @@ STOPPED = "the worker stopped before the handler had finished"
 _FIRST_PAUSE_SECONDS = 0.05
 # Calls at the same time: few, because handlers may use the same store.
 _MOST_CALLS = 8
+_LARGEST_EXPONENT = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """1 s, 2 s, 4 s … up to 5 min, each up to a fifth more or less: many fail at the same time."""
+
+    base: timedelta = timedelta(seconds=1)
+    longest: timedelta = timedelta(minutes=5)
+    factor: float = 2.0
+    jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.jitter <= 1:
+            raise InvalidTask(f"jitter is {self.jitter}: a share from 0 to 1 is needed")
+        if self.factor < 1 or self.base < timedelta(0):
+            raise InvalidTask("a backoff's factor is at least 1, and its base not negative")
+
+    def delay(self, attempt: int, luck: float | None = None) -> timedelta:
+        """The pause after this attempt, the first being 1; `luck` from 0 to 1 fixes the jitter."""
+        luck = random.random() if luck is None else luck  # noqa: S311 - no secret
+        growth = self.factor ** min(max(attempt, 1) - 1, _LARGEST_EXPONENT)
+        # Seconds as a float, which has room for what a timedelta has not.
+        seconds = min(self.longest.total_seconds(), self.base.total_seconds() * growth)
+        return timedelta(seconds=seconds) * (1 - self.jitter + 2 * self.jitter * luck)
 
 
 class TaskSource:

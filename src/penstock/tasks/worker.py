@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from penstock.cancellation import end
 from penstock.errors import InvalidSetting
+from penstock.observe.events import Event, Name, emit
 from penstock.tasks._async.queue import TaskQueue
-from penstock.tasks.backoff import Backoff
 from penstock.tasks.options import DEFAULT_LEASE, PLAIN, Policy
-from penstock.tasks.task import DEFAULT_TENANT, LONGEST_OWNER, NewTask, Priority, encoded
-from penstock.tasks.task_cron import TaskCron, TaskSchedule
-from penstock.tasks.task_source import TaskSource
+from penstock.tasks.task import (
+    DEFAULT_TENANT,
+    FIRE_PREFIX,
+    LONGEST_OWNER,
+    NewTask,
+    Priority,
+    TaskId,
+    encoded,
+)
+from penstock.tasks.task_source import Backoff, TaskSource
 from penstock.worker.base_worker import BaseWorker
 from penstock.worker.cron import Cron, Missed, Schedule, schedule_named
 from penstock.worker.handler import Handler
@@ -23,7 +32,8 @@ from penstock.worker.options import Options, RunIn, options_from
 from penstock.worker.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
+    from datetime import datetime
 
     from penstock.tasks.store import TaskStore
     from penstock.worker.invoke import Middleware
@@ -211,3 +221,39 @@ class _Stopping:
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._worker._until_stopped().__await__()  # noqa: SLF001 - its own
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSchedule:
+    """A cron line and the task that it makes."""
+
+    line: Schedule
+    task: NewTask
+
+    def fire(self, fire_at: datetime) -> NewTask:
+        """The task of one fire, the same in every worker."""
+        moment = fire_at.astimezone(UTC).isoformat()
+        digest = hashlib.sha256(f"{self.line.name}\0{moment}".encode()).hexdigest()
+        meta = {**(self.task.meta or {}), "schedule": self.line.name, "scheduled_for": moment}
+        return replace(self.task, id=TaskId(f"{FIRE_PREFIX}{digest[:40]}"), meta=meta)
+
+
+class TaskCron(Cron):
+    """Each fire is a task.
+
+    Every worker enqueues it, under an id made of the schedule's name and the fire's time; the store
+    keeps the first.  Time is the store's.
+    """
+
+    def __init__(self, store: TaskStore, schedules: Iterable[TaskSchedule]) -> None:
+        self._store = store
+        self._by_name = {each.line.name: each for each in schedules}
+        super().__init__(each.line for each in self._by_name.values())
+
+    async def now(self) -> datetime:
+        return await self._store.now()
+
+    async def fire(self, schedule: Schedule, fire_at: datetime) -> None:
+        task = self._by_name[schedule.name].fire(fire_at)
+        await self._store.insert_many([task], skip_duplicates=True)
+        emit(Event(Name.SCHEDULE_FIRED, topic=task.topic, schedule=schedule.name, task_id=task.id))

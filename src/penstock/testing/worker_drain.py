@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cancellation import end
 from penstock.observe.events import Event, Name, subscribe
-from penstock.worker.source import Found
+from penstock.worker.runner import Found
 from penstock.worker.worker import opened
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from penstock.cancellation import end
 from penstock.worker.outcomes import ACKED, Verdict
 
 if TYPE_CHECKING:
+    from penstock.worker.invoke import Claim
     from penstock.worker.outcomes import Outcome
-    from penstock.worker.runner import Runner
-    from penstock.worker.source import Claim, Ended
+    from penstock.worker.runner import Ended, Runner
 
 _log = logging.getLogger("penstock.worker")
 

@@ -1,32 +1,46 @@
-"""What both workers have in common: they run once, until they are told to stop."""
+"""What both workers have in common: they run once, until they are told to stop.
+
+A stop happens in this order:
+
+1. nothing new is begun: handlers are closed to new messages
+2. sleeps and polling end
+3. the queues are no longer listened to
+4. a claim under way is waited for; what it brings, and what has not begun, is released
+5. handlers that run are waited for until the deadline; then they are cancelled and their messages
+   released
+6. the last acks are sent
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal as signals_module
+import signal
 import socket
+import time
 from abc import ABC, abstractmethod
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.cancellation import end
 from penstock.client.values import duration
 from penstock.errors import InvalidSetting
 from penstock.observe.events import Event, Name, emit
-from penstock.worker import shutdown
 from penstock.worker.failure_log import FailureLog
 from penstock.worker.quarantine import Quarantine
 from penstock.worker.status import State, WorkerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
     from datetime import timedelta
 
     from penstock.worker.cron import Cron
     from penstock.worker.handler import Handler
     from penstock.worker.invoke import Middleware
     from penstock.worker.runner import Runner
+
+# What handlers get to clean up after their cancellation, and the database to hear of it.
+_LAST_WORDS_SECONDS = 5.0
 
 
 class BaseWorker(ABC):
@@ -54,7 +68,7 @@ class BaseWorker(ABC):
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._stopped = asyncio.Event()
-        self.stopped_by: signals_module.Signals | None = None
+        self.stopped_by: signal.Signals | None = None
         """The signal that cut a stop short, if one did."""
 
     # What a subclass says
@@ -107,7 +121,7 @@ class BaseWorker(ABC):
         try:
             with ExitStack() as stack:
                 if signals:
-                    stack.enter_context(shutdown.signals(self._signalled))
+                    stack.enter_context(_stop_signals(self._signalled))
                 async with self._opened() as is_open:
                     if is_open:
                         await self._serve()
@@ -137,7 +151,7 @@ class BaseWorker(ABC):
 
     def _signalled(self, number: int) -> None:
         if self._stop_asked.is_set():
-            self.stopped_by = signals_module.Signals(number)
+            self.stopped_by = signal.Signals(number)
         self.ask_to_stop(at_once=self._stop_asked.is_set())
 
     async def _serve(self) -> None:
@@ -162,7 +176,7 @@ class BaseWorker(ABC):
             )
             await self._wind_down([*fetching, *chores])
         except asyncio.CancelledError:
-            await shutdown.stop_at_once(self._runners, [*fetching, *chores])
+            await _stop_at_once(self._runners, [*fetching, *chores])
             raise
         finally:
             await end([*fetching, *beating, *chores, stop_asked])
@@ -181,7 +195,7 @@ class BaseWorker(ABC):
     async def _wind_down(self, loops: Sequence[asyncio.Task[None]]) -> None:
         self._state = State.STOPPING
         emit(Event(Name.WORKER_STOPPING, worker=self.name))
-        orderly = asyncio.create_task(shutdown.stop_in_order(self._runners, loops, self.grace))
+        orderly = asyncio.create_task(_stop_in_order(self._runners, loops, self.grace))
         hurry = asyncio.create_task(self._stop_now.wait())
         try:
             await asyncio.wait([orderly, hurry], return_when=asyncio.FIRST_COMPLETED)
@@ -191,4 +205,79 @@ class BaseWorker(ABC):
         if in_order:
             orderly.result()
         else:
-            await shutdown.stop_at_once(self._runners, loops)
+            await _stop_at_once(self._runners, loops)
+
+
+# Stopping
+
+
+async def _stop_in_order(
+    runners: Sequence[Runner], loops: Sequence[asyncio.Task[None]], grace: timedelta
+) -> None:
+    """Stop gracefully within the time; what is not done by then goes back to its queue."""
+    deadline = time.monotonic() + grace.total_seconds()
+    for runner in runners:
+        runner.accepting = False
+    await end(loops)
+    await _until(deadline, [runner.fetcher.last_claim() for runner in runners])
+    for runner in runners:
+        runner.fetcher.abandon()
+        runner.release_waiting()
+    if not await _until(deadline, [runner.idle() for runner in runners]):
+        await _cut_short(runners)
+    await _until(
+        max(deadline, time.monotonic() + _LAST_WORDS_SECONDS),
+        [runner.acks.drained() for runner in runners],
+    )
+
+
+async def _cut_short(runners: Sequence[Runner]) -> None:
+    tasks = [task for runner in runners for task in runner.release_running()]
+    if tasks:
+        # A handler that goes on in spite of its cancellation gets another one, and is left alone.
+        _, stubborn = await asyncio.wait(tasks, timeout=_LAST_WORDS_SECONDS)
+        for task in stubborn:
+            task.cancel()
+
+
+async def _stop_at_once(runners: Sequence[Runner], loops: Sequence[asyncio.Task[None]]) -> None:
+    """Drop everything: what was claimed comes back when its claim ends."""
+    for runner in runners:
+        runner.accepting = False
+        runner.fetcher.abandon()
+        runner.drop_waiting()
+    await end(loops)
+    tasks = [task for runner in runners for task in runner.cancel()]
+    if tasks:
+        await asyncio.wait(tasks, timeout=1.0)
+    for runner in runners:
+        await runner.acks.give_up()
+
+
+async def _until(deadline: float, waits: Sequence[Awaitable[None]]) -> bool:
+    """Wait for all of them; False when the deadline came first."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    if not tasks:
+        return True
+    _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
+    await end(late)
+    return not late
+
+
+@contextmanager
+def _stop_signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT ask for a stop; the handlers that were there before come back."""
+    loop = asyncio.get_running_loop()
+    before: dict[signal.Signals, object] = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Only the main thread can set signal handlers; in another thread other code handles them.
+        with suppress(ValueError, RuntimeError, NotImplementedError):
+            before[number] = signal.getsignal(number)
+            loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)  # type: ignore[arg-type]

@@ -1,49 +1,315 @@
-"""Calling a handler: as a coroutine, in a transaction, in a thread or in a process of its own.
+"""A claimed message and its handler: the slots that run it, and the ways of calling a function.
 
-Middleware goes around each of them, the first given outermost.
+`Slots` start a task for each message.  The task calls the handler by its `Invoker`: as a coroutine,
+in a transaction, in a thread or in a process of its own.  Middleware goes around each of them, the
+first given outermost.  What the handler returned or raised becomes an outcome, and `Runner.ended`
+gets it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import multiprocessing
-import os
-import pickle
-import signal
-import threading
-import traceback
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
 from penstock.client import calls
 from penstock.client.lent_connection import lent
-from penstock.errors import ClaimLost, ProcessDied
+from penstock.errors import ClaimLost
 from penstock.worker.handler import Handler, Kind
+from penstock.worker.options import averaged
 from penstock.worker.outcomes import (
     ACKED,
+    BY_HANDLER,
+    RELEASED,
     SETTLED,
-    Dead,
-    FailedElsewhere,
     Outcome,
+    TookTooLong,
+    Verdict,
     outcome_of,
 )
+from penstock.worker.process_pool import ProcessPool, answer_from, run_handler
+from penstock.worker.status import HandlerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterable
+
+    from penstock.worker.runner import Runner
+
+Start: TypeAlias = "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]"
 
 Next: TypeAlias = Callable[[Any], Awaitable[Any]]
 """What a layer calls to go further in: `await call_next(message)`."""
 
 Middleware: TypeAlias = Callable[[Any, Next], Awaitable[Any]]
 """`async def layer(message, call_next)`.  What it raises counts as the handler's own."""
+
+
+class Stage(Enum):
+    """How far a claimed message has come in this worker."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SETTLING = "settling"
+    """Its handler has ended, and the database is being told."""
+
+
+class Claim:
+    """One claimed message or task that this worker holds."""
+
+    __slots__ = (
+        "ends_at",
+        "finished",
+        "id",
+        "keyed",
+        "lost",
+        "record",
+        "released",
+        "seconds",
+        "slots",
+        "stage",
+        "task",
+        "token",
+    )
+
+    def __init__(
+        self,
+        record: Any,
+        token: Any,
+        ends_at: float,
+        slots: Slots,
+        keyed: bool = False,  # noqa: FBT001, FBT002 - made for each message, and a keyword costs
+    ) -> None:
+        self.record = record
+        self.id = record.id
+        self.keyed = keyed
+        """The next message of its key may wait for its end."""
+        self.token = token
+        """Proves to the database that the claim is ours: a claim token, or a task's lease."""
+        self.ends_at = ends_at
+        """The claim's end on this process's steady clock; early rather than late."""
+        self.slots = slots
+        """The handler that the message is for, at work."""
+        self.stage = Stage.WAITING
+        self.lost = False
+        self.finished = False
+        """The handler has acked, nacked, released or buried it itself, or does so now."""
+        self.released = False
+        """It was given back because the worker stops, whatever its handler still does."""
+        self.seconds: float | None = None
+        """How long its handler took."""
+        self.task: asyncio.Task[None] | None = None
+
+
+# Looked up with each message, so by a name of this module.
+_RUNNING = Stage.RUNNING
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened since the worker started."""
+
+    claimed: int = 0
+    acked: int = 0
+    failed: int = 0
+    dead: int = 0
+    released: int = 0
+    by_handler: int = 0
+    """Finished by the handler itself, with `message.ack()` or the like."""
+    lost: int = 0
+
+    def count(self, verdict: Verdict, count: int, dead: int) -> None:
+        """Count what became of so many messages."""
+        self.dead += dead
+        match verdict:
+            case Verdict.ACK | Verdict.SETTLED:
+                self.acked += count
+            case Verdict.RETRY:
+                self.failed += count
+            case Verdict.RELEASE:
+                self.released += count
+            case Verdict.BY_HANDLER:
+                self.by_handler += count
+            case Verdict.BURY:
+                """Counted as dead."""
+
+
+class Slots:
+    """One handler at work: at most `concurrency` messages run, the others wait their turn."""
+
+    def __init__(self, runner: Runner, handler: Handler, invoke: Any) -> None:
+        self.handler = handler
+        self.invoke = invoke
+        self.counters = Counters()
+        self.waiting: deque[Claim] = deque()
+        self.running: set[Claim] = set()
+        """A thread that outlived its message is among them: it still has its slot."""
+        self.seconds: float | None = None
+        """How long a message takes, on average."""
+        self._runner = runner
+        self._source = runner.source
+        self._concurrency = handler.options.concurrency
+        self._timeout = handler.options.timeout
+        self._settles = invoke.settles
+        self._call = invoke if self._timeout is None else self._within
+        self._shares = handler.options.concurrency < runner.options.concurrency
+        """Other handlers of the runner may have slots when this one has none."""
+        self._start: Start | None = None
+        self._filling = False
+        self._cut_short = False
+
+    @property
+    def free(self) -> int:
+        return self._concurrency - len(self.running) - len(self.waiting)
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return [claim.task for claim in self.running if claim.task is not None]
+
+    def status(self, held: int, trouble: str | None) -> HandlerStatus:
+        """What the handler is doing."""
+        counted = self.counters
+        return HandlerStatus(
+            queue=self.handler.queue,
+            running=len(self.running),
+            waiting=len(self.waiting),
+            held=held,
+            claimed=counted.claimed,
+            acked=counted.acked,
+            failed=counted.failed,
+            dead=counted.dead,
+            released=counted.released,
+            lost=counted.lost,
+            trouble=trouble,
+        )
+
+    def take(self, batch: Iterable[Claim]) -> None:
+        """Start what there are slots for; the rest waits."""
+        self.waiting.extend(batch)
+        self._fill()
+
+    def drop_waiting(self) -> list[Claim]:
+        """Remove the messages that have not begun; returns those whose claims still hold."""
+        dropped = [each for each in self.waiting if not each.lost]
+        self.waiting.clear()
+        return dropped
+
+    def cancel(self) -> list[asyncio.Task[None]]:
+        """Cancel all that runs, and wait for no thread any more."""
+        self._cut_short = True
+        tasks = self.tasks()
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    def _fill(self) -> None:
+        waiting, running = self.waiting, self.running
+        # An eager task ends within `start`, and comes here again: the loop below goes on for it.
+        if not waiting or self._filling:
+            return
+        start = self._start = self._start or _starter(asyncio.get_running_loop())
+        self._filling = True
+        try:
+            while waiting and len(running) < self._concurrency:
+                claim = waiting.popleft()
+                if not claim.lost:
+                    claim.stage = _RUNNING
+                    running.add(claim)
+                    # A task for each message: what a handler leaves in its context ends with it.
+                    claim.task = start(self._work(claim))
+        finally:
+            self._filling = False
+
+    async def _work(self, claim: Claim) -> None:
+        started = time.perf_counter()
+        try:
+            outcome = await self._outcome(claim)
+            claim.seconds = seconds = time.perf_counter() - started
+            self.seconds = averaged(self.seconds, seconds)
+            self._runner.ended(claim, outcome)
+            # Only what was cut off can still occupy its place.
+            if outcome is not ACKED and not self._cut_short:
+                await self.invoke.linger()
+        finally:
+            if claim.stage is _RUNNING:
+                # It was cut off: its claim is not extended any more, and ends by itself.
+                self._runner.forget(claim)
+            if self._shares and self.free <= 0:
+                # Its queue was left out while there was no slot, and is looked at again.
+                self._runner.changed.set()
+            self.running.discard(claim)
+            self._fill()
+            # Not the same moment as the message's end: a thread may have outlived it.
+            self._runner.freed.set()
+
+    async def _outcome(self, claim: Claim) -> Outcome | None:
+        """What became of it; None: the claim is lost, so nothing we say counts."""
+        outcome: Outcome | None
+        try:
+            message = self._source.message(claim)
+            with self._source.span(claim):
+                result = await self._call(message, claim.record)
+            outcome = result if self._settles else ACKED
+        except asyncio.CancelledError as problem:
+            outcome = self._cancelled(claim, problem)
+        except ClaimLost:
+            claim.lost = True
+            return None
+        except KeyboardInterrupt:
+            # Ctrl-C in a program that has no handler for it: no fault of the message's.
+            self._runner.release(claim)
+            raise
+        except BaseException as problem:  # noqa: BLE001 - a handler's answer, whatever it is
+            outcome = self._failed(claim, problem)
+        return BY_HANDLER if claim.finished else outcome
+
+    async def _within(self, message: Any, record: Any) -> Any:
+        assert self._timeout is not None
+        seconds = self._timeout.total_seconds()
+        await self.invoke.prepare()
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await self.invoke(message, record)
+        except TimeoutError:
+            if limit.expired():
+                raise TookTooLong(f"the handler took longer than {seconds:g} s") from None
+            raise
+
+    def _cancelled(self, claim: Claim, problem: asyncio.CancelledError) -> Outcome | None:
+        task = asyncio.current_task()
+        assert task is not None
+        if claim.lost:
+            task.uncancel()
+            return None
+        if claim.released:
+            task.uncancel()
+            return RELEASED
+        if task.cancelling() and self._cut_short:
+            raise problem
+        # The handler's own: something it waited for was cancelled, or it cancelled itself.
+        task.uncancel()
+        return self._failed(claim, problem)
+
+    def _failed(self, claim: Claim, problem: BaseException) -> Outcome:
+        self._runner.log.write(self.handler, claim.record, problem)
+        return outcome_of(problem)
+
+
+def _starter(loop: asyncio.AbstractEventLoop) -> Start:
+    """What makes a task: `asyncio.Task` directly, unless a task factory is installed."""
+    if loop.get_task_factory() is not None:
+        return loop.create_task
+    return partial(asyncio.Task, loop=loop)
+
+
+# Ways of calling a handler
 
 
 def wrapped(layers: Sequence[Middleware], innermost: Next) -> Next:
@@ -225,27 +491,31 @@ class _Process:
     settles = False
 
     def __init__(self, handler: Handler, layers: Sequence[Middleware]) -> None:
-        self._call = partial(_run, handler.function, keep=handler.keep_result)
+        self._call = partial(run_handler, handler.function, keep=handler.keep_result)
         self._layers = layers
-        self._slots = ProcessSlots(handler.options.concurrency)
+        self._pool = ProcessPool(handler.options.concurrency)
 
     async def __call__(self, message: Any, record: Any) -> Any:
         async def in_process(given: Any) -> Any:
-            return _read(await self._slots.run(self._call, plain(record, given)))
+            ended = await self._pool.run(self._call, plain(record, given))
+            value, problem = answer_from(ended)
+            if problem is not None:
+                raise _raisable(problem)
+            return value
 
         return await wrapped(self._layers, in_process)(message)
 
     async def prepare(self) -> None:
-        await self._slots.prepare()
+        await self._pool.prepare()
 
     async def linger(self) -> None:
         """A process that was given up has been killed."""
 
     async def close(self, *, at_once: bool) -> None:
         if at_once:
-            self._slots.kill()
+            self._pool.kill()
         else:
-            await self._slots.close()
+            await self._pool.close()
 
 
 def plain(record: Any, message: Any) -> Any:
@@ -253,175 +523,3 @@ def plain(record: Any, message: Any) -> Any:
     if not isinstance(record, msgspec.Struct):
         return message
     return msgspec.structs.replace(record, payload=message.payload)
-
-
-# In processes: for work that keeps a core busy
-
-
-class ProcessSlot:
-    """One process, started when it is first needed and again when it has died."""
-
-    def __init__(self) -> None:
-        self._executor: ProcessPoolExecutor | None = None
-        self._pid: int | None = None
-
-    async def run(self, function: Callable[..., Any], argument: Any) -> Any:
-        try:
-            executor = await self.started()
-            return await _on(executor, function, argument)
-        except asyncio.CancelledError:
-            self.kill()
-            raise
-        except BrokenProcessPool:
-            self.kill()
-            raise ProcessDied("the handler's process died before it had finished") from None
-
-    async def started(self) -> ProcessPoolExecutor:
-        if self._executor is None:
-            # Spawned: a fork of a process with threads and open connections can't be trusted.
-            self._executor = ProcessPoolExecutor(
-                1, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_process
-            )
-            with _signals_held_back():
-                first = _on(self._executor, os.getpid)
-            self._pid = await first
-        return self._executor
-
-    def kill(self) -> None:
-        executor, self._executor = self._executor, None
-        if self._pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-            self._pid = None
-        if executor is not None:
-            executor.shutdown(wait=False, cancel_futures=True)
-
-    async def close(self) -> None:
-        executor, self._executor, self._pid = self._executor, None, None
-        if executor is not None:
-            await asyncio.to_thread(executor.shutdown)
-
-
-class ProcessSlots:
-    """As many processes as a handler has concurrency.
-
-    Each slot has one.  When a message runs out of time, or its claim is lost, its process is
-    killed, and no other: a thread can't be stopped, a process can.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._all = [ProcessSlot() for _ in range(count)]
-        self._free = deque(self._all)
-
-    async def run(self, function: Callable[..., Any], argument: Any) -> Any:
-        slot = self._free.popleft()
-        try:
-            return await slot.run(function, argument)
-        finally:
-            # The one used last comes first: under little load few processes are started.
-            self._free.appendleft(slot)
-
-    async def prepare(self) -> None:
-        """Start the process that comes next, so that its start is not the handler's time."""
-        slot = self._free.popleft()
-        try:
-            await slot.started()
-        finally:
-            self._free.appendleft(slot)
-
-    async def close(self) -> None:
-        for slot in self._all:
-            await slot.close()
-
-    def kill(self) -> None:
-        for slot in self._all:
-            slot.kill()
-
-
-def _on(executor: ProcessPoolExecutor, function: Callable[..., Any], *arguments: Any) -> Any:
-    return asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
-
-
-# A stop is sent to the whole process group, by a terminal (Ctrl-C) as by systemd.  Only the worker
-# decides what it means: its handlers may finish.
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
-
-
-@contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """A process that is started in the block does not get these signals until it ignores them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin_process() -> None:
-    """Runs first in a handler's process."""
-    for number in _STOPPING:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
-    threading.Thread(target=_end_with_parent, name="penstock-parent", daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker that is killed can't end its processes: they end themselves."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-class _Ended(NamedTuple):
-    """How a handler ended in its process.  Plain values, so that every end can be told."""
-
-    value: bytes | None = None
-    """What it returned, pickled."""
-    outcome: Outcome | None = None
-    """What its error asks for."""
-    error: bytes | None = None
-    """The error itself, pickled, if it can be rebuilt."""
-    trace: str = ""
-
-
-class _TraceElsewhere(Exception):
-    """The traceback of another process, as the cause of the error that came from there."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
-def _run(function: Callable[..., Any], argument: Any, *, keep: bool) -> _Ended:
-    """Call the handler, in its process."""
-    try:
-        result = function(argument)
-    except BaseException as problem:  # noqa: BLE001 - a handler's answer, whatever it is
-        return _failed(problem)
-    try:
-        return _Ended(pickle.dumps(result if keep else None))
-    except Exception as problem:  # noqa: BLE001 - pickle calls code of the application
-        return _failed(Dead(f"the handler's result can't be sent from its process: {problem}"))
-
-
-def _failed(problem: BaseException) -> _Ended:
-    trace = "".join(traceback.format_exception(problem))
-    try:
-        error = pickle.dumps(problem)
-        pickle.loads(error)  # noqa: S301 - our own
-    except Exception:  # noqa: BLE001 - pickle calls code of the application
-        error = None
-    return _Ended(outcome=outcome_of(problem), error=error, trace=trace)
-
-
-def _read(ended: _Ended) -> Any:
-    """What a handler returned in its process; what it raised is raised here."""
-    if ended.outcome is None:
-        assert ended.value is not None
-        return pickle.loads(ended.value)  # noqa: S301 - from a process of ours
-    problem: BaseException = FailedElsewhere(ended.outcome)
-    if ended.error is not None:
-        with suppress(Exception):
-            problem = _raisable(pickle.loads(ended.error))  # noqa: S301
-    problem.__cause__ = _TraceElsewhere(ended.trace)
-    raise problem

@@ -1,4 +1,8 @@
-"""Every option of a handler: its default, its reason, and what it may be."""
+"""Every option of a handler: its default, its reason, and what it may be.
+
+And what follows from them: when to look at a queue, and for how much.  That is pure, so that every
+rule can be tested by itself.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,13 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from penstock.client.consumer_options import Mode
+from penstock.backoff import backoff, doubled
+from penstock.client.consumer_options import (
+    FIRST_NAP,
+    LONGEST_DOUBT,
+    LONGEST_REGISTERED,
+    Mode,
+)
 from penstock.errors import InvalidSetting
 
 if TYPE_CHECKING:
@@ -19,6 +29,14 @@ _USUAL_BATCH = 100
 _LONGEST_POLL = timedelta(seconds=5)
 _LONGEST_SLEEP = timedelta(seconds=30)
 _SHORTEST_CLAIM = timedelta(seconds=1)
+# A message should not wait longer than this in a worker whose slots are busy: another worker may
+# be idle.
+WAIT_HORIZON_SECONDS = 0.1
+# The share of the newest duration in the running average of them.
+_NEWEST = 0.1
+_LONGEST_ERROR_PAUSE_SECONDS = 30.0
+# A little after the moment at which something is due, so that the look finds it.
+_AFTER_DUE_SECONDS = 0.005
 
 
 class RunIn(StrEnum):
@@ -96,8 +114,8 @@ class Options:
         and learns when it ends.  It looks again then, in case the other worker has crashed.
         """
         usual = _LONGEST_SLEEP if self.mode is Mode.LISTEN else _LONGEST_POLL
-        wanted = max(self.max_polling_interval or usual, self.polling_interval)
-        return min(wanted, max(self.claim_for * 0.8, self.polling_interval))
+        chosen = max(self.max_polling_interval or usual, self.polling_interval)
+        return min(chosen, max(self.claim_for * 0.8, self.polling_interval))
 
 
 class HandlerOptions(TypedDict, total=False):
@@ -176,3 +194,82 @@ def _check_durations(options: Options) -> None:
 def _check_claim(options: Options) -> None:
     if options.claim_for < _SHORTEST_CLAIM:
         raise InvalidSetting(f"claim_for is {options.claim_for}: a claim lasts a second at least")
+
+
+# When to look, and for how much
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a handler holds at one moment."""
+
+    held: int
+    """Claimed and not yet finished in the database: running, waiting, or on its way to be acked."""
+    running: int
+    waiting: int
+    seconds: float | None
+    """How long a message takes, on average; None: none has finished yet."""
+    closed: bool = False
+    """A message has to be handled alone in the worker: claim nothing."""
+
+
+def waiting_room(options: Options, seconds: float | None) -> int:
+    """How many messages may wait for a slot: as many as are worked off in a moment."""
+    if seconds is None:
+        return 0
+    quickly = options.concurrency * WAIT_HORIZON_SECONDS / max(seconds, 1e-6)
+    return min(options.most_waiting, int(quickly))
+
+
+def wanted(options: Options, load: Load) -> int:
+    """How many messages to claim now; 0: none, until something has finished."""
+    if load.closed:
+        return 0
+    waiting_room_now = waiting_room(options, load.seconds)
+    begun = load.running + load.waiting
+    # A thread that outlived its message holds nothing, but still has its slot.
+    room = options.concurrency + waiting_room_now - max(load.held, begun)
+    idle_slots = begun < options.concurrency
+    # Claims come in batches when the waiting room is half empty, not one by one.
+    if not idle_slots and load.waiting > waiting_room_now // 2:
+        return 0
+    return max(0, min(room, options.most_claimed))
+
+
+def averaged(average: float | None, newest: float) -> float:
+    """The running average of durations."""
+    return newest if average is None else average + _NEWEST * (newest - average)
+
+
+def idle_pause(
+    options: Options,
+    looks: int,
+    due_in: float | None,
+    luck: float,
+    *,
+    hears: bool,
+    doubtful: bool = False,
+) -> float:
+    """How long to sleep after so many looks in vain, of which the first counts 1.
+
+    `due_in`: seconds until something becomes due; `luck`: 0 to 1, so that many workers do not look
+    in step; `hears`: the database can wake us; `doubtful`: a publisher may commit without
+    waking us.
+    """
+    first = options.polling_interval.total_seconds()
+    longest = options.longest_pause.total_seconds()
+    if hears:
+        longest = min(longest, LONGEST_REGISTERED)
+    if doubtful:
+        first, longest = min(first, FIRST_NAP), min(longest, LONGEST_DOUBT)
+    # Most waits end with a wake-up during the first pause, which has not grown yet.
+    grown = min(first, longest) if looks <= 1 else doubled(first, looks - 1, longest)
+    pause = grown * (1 - 0.1 * luck)
+    return pause if due_in is None else min(pause, max(0.0, due_in) + _AFTER_DUE_SECONDS)
+
+
+def error_pause(options: Options, failures: int, luck: float) -> float:
+    """How long to wait after so many failed looks in a row."""
+    first = options.queue_error_retry_interval.total_seconds()
+    longest = max(first, _LONGEST_ERROR_PAUSE_SECONDS)
+    return backoff(failures, first=first, longest=longest, jitter=0.25, luck=luck)

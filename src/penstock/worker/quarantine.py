@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.worker.invoke import Claim
     from penstock.worker.runner import Runner
-    from penstock.worker.source import Claim
 
 _log = logging.getLogger("penstock.worker")
 _LOOK_SECONDS = 0.01
@@ -30,18 +30,14 @@ class Quarantine:
     """While one runner of a worker has a suspect, none of them claims or begins anything else."""
 
     def __init__(self) -> None:
-        self._suspect: tuple[Runner, Claim] | None = None
+        self.suspect: tuple[Runner, Claim] | None = None
+        """While there is one, nothing else is claimed or begun."""
         self._asked = asyncio.Event()
-
-    @property
-    def taken(self) -> bool:
-        """Nothing is claimed or begun meanwhile."""
-        return self._suspect is not None
 
     def ask(self, runner: Runner, claim: Claim) -> None:
         """Have it tried as soon as everything else has ended; one at a time."""
-        assert not self.taken
-        self._suspect = runner, claim
+        assert self.suspect is None
+        self.suspect = runner, claim
         self._asked.set()
 
     async def run(self, runners: Sequence[Runner]) -> None:
@@ -49,11 +45,11 @@ class Quarantine:
         while True:
             await self._asked.wait()
             self._asked.clear()
-            assert self._suspect is not None
+            assert self.suspect is not None
             try:
-                await _try_alone(runners, *self._suspect)
+                await _try_alone(runners, *self.suspect)
             finally:
-                self._suspect = None
+                self.suspect = None
                 for each in runners:
                     each.freed.set()
                     each.changed.set()

@@ -11,18 +11,18 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.backoff import doubled
 from penstock.client import calls
 from penstock.client._async.message import Message
-from penstock.client.consumer_options import LONGEST_REGISTERED, Mode, Stragglers, registration
+from penstock.client.consumer_options import LONGEST_REGISTERED, Mode, registration
 from penstock.client.values import claim_token
 from penstock.observe import spans
 from penstock.observe.events import Event, Name, emit
 from penstock.postgres.subscription import Reach
-from penstock.worker.heartbeat import EXTEND_BELOW
-from penstock.worker.invoke import Invoker, invoker_for
+from penstock.worker.invoke import Claim, Invoker, invoker_for
+from penstock.worker.options import idle_pause
 from penstock.worker.outcomes import Verdict
-from penstock.worker.pace import idle_pause
-from penstock.worker.source import Answer, Claim, Ended, Found
+from penstock.worker.runner import EXTEND_BELOW, Found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
@@ -31,15 +31,14 @@ if TYPE_CHECKING:
     from penstock.client._async.client import Client
     from penstock.models import ClaimedMessage
     from penstock.worker.handler import Handler
-    from penstock.worker.invoke import Middleware
+    from penstock.worker.invoke import Middleware, Slots
     from penstock.worker.outcomes import Outcome
-    from penstock.worker.runner import Slots
+    from penstock.worker.runner import Answer, Ended
 
 P = TypeVar("P")
 
 # After a look in vain that something should have been found in: a lock, or a key that is busy.
 _BLOCKED_PAUSE_SECONDS = 0.02
-_MANY_LOOKS = 60
 _LARGEST_CALL = 1000
 _HANDLED = (Verdict.ACK, Verdict.SETTLED)
 _FAILED = (Verdict.RETRY, Verdict.BURY)
@@ -108,7 +107,10 @@ class QueueSource:
         self._consumer = f"{worker_name[:80]}:{secrets.token_hex(8)}"
         self._claims = 1
         self._watch: Any = None
-        self._stragglers = Stragglers()
+        longest = min(self._options.longest_pause.total_seconds(), LONGEST_REGISTERED)
+        self._registered_for = registration(longest)
+        self._mark: int | None = None
+        """Drawn after we registered, as `Stragglers` of the client explains; None: not yet."""
         self.idle_looks = 0
         """Looks in vain since the last message."""
 
@@ -149,12 +151,11 @@ class QueueSource:
     async def prepare(self) -> None:
         if not (self.idle_looks and self._hears):
             return
-        longest = min(self._options.longest_pause.total_seconds(), LONGEST_REGISTERED)
         # The claim that finds something has the same token, and ends the registration.
-        call = calls.start_waiting(self.queue, registration(longest), self.token)
+        call = calls.start_waiting(self.queue, self._registered_for, self.token)
         await self._database.claim(call)
-        if self._stragglers.mark is None:
-            self._stragglers.mark = await self._database.claim(calls.mark())
+        if self._mark is None:
+            self._mark = await self._database.claim(calls.mark())
 
     async def claim(self, count: int, slots: Sequence[Slots]) -> Found:
         # The claim's time runs from the moment at which it was sent, at the earliest.
@@ -174,7 +175,7 @@ class QueueSource:
             # Fewer than asked for: the queue is empty now, and the next look registers first.
             self.idle_looks = int(len(found.claims) < count)
             # Finding something has ended our registration.
-            self._stragglers.forget()
+            self._mark = None
         elif found.busy:
             # Another claim held the queue, and this one has waited for it.
             await self.sleep(_BLOCKED_PAUSE_SECONDS, changed)
@@ -189,9 +190,10 @@ class QueueSource:
         outlook = await self._database.claim(calls.outlook(self.queue))
         due_in = None if outlook.due_in is None else outlook.due_in.total_seconds()
         if due_in is not None and due_in <= 0:
-            due_in = _BLOCKED_PAUSE_SECONDS * 2.0 ** min(self.idle_looks, _MANY_LOOKS)
+            due_in = doubled(_BLOCKED_PAUSE_SECONDS, self.idle_looks, math.inf)
         luck = random.random()  # noqa: S311 - no secret
-        doubtful = hears and self._stragglers.left(outlook.oldest_writer)
+        # A publisher that began before our mark may commit without waking us.
+        doubtful = hears and (self._mark is None or outlook.oldest_writer < self._mark)
         pause = idle_pause(
             self._options, self.idle_looks, due_in, luck, hears=hears, doubtful=doubtful
         )
@@ -200,7 +202,7 @@ class QueueSource:
             # Something is likely to be there: registering anew first would only cost time.
             self.idle_looks = 0
             # If the line was lost, the server may have been, and our registration with it.
-            self._stragglers.forget()
+            self._mark = None
 
     async def sleep(self, seconds: float, changed: asyncio.Event) -> bool:
         waits = [asyncio.ensure_future(changed.wait())]

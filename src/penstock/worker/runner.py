@@ -1,52 +1,232 @@
 """The way of a message through a worker: the fetcher claims it, a slot of its handler runs it, the
 ack batcher tells the database.
 
-A runner serves one source: a queue, or a task store.  `Fetcher.run` gives it what was claimed
-(`Runner.take`); `Slots` start a task for each message; `Runner.ended` passes the outcome on to the
-`AckBatcher`, and `Runner.answered` is the end.  Meanwhile the `Heartbeat` extends the claims.
+A runner serves one source: a queue (`queue_source.py`), or a task store.  `Fetcher.run` gives it
+what was claimed (`Runner.take`); `Slots` (`invoke.py`) start a task for each message;
+`Runner.ended` passes the outcome on to the `AckBatcher`, and `Runner.answered` is the end.
+Meanwhile the `Heartbeat` extends the claims.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections import Counter, deque
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from penstock.errors import ClaimLost, PenstockError
+from penstock.errors import ClientClosed, PenstockError, WorkerGaveUp
 from penstock.observe.events import has_subscribers
 from penstock.worker.ack_batcher import AckBatcher
 from penstock.worker.failure_log import FailureLog
-from penstock.worker.fetcher import Fetcher
-from penstock.worker.heartbeat import Heartbeat
-from penstock.worker.outcomes import (
-    ACKED,
-    BY_HANDLER,
-    RELEASED,
-    Outcome,
-    TookTooLong,
-    Verdict,
-    outcome_of,
-)
-from penstock.worker.pace import Load, averaged, wanted
+from penstock.worker.invoke import Claim, Slots, Stage
+from penstock.worker.options import Load, error_pause, wanted
+from penstock.worker.outcomes import ACKED, RELEASED, Outcome, Verdict
 from penstock.worker.quarantine import Quarantine
-from penstock.worker.source import Answer, Claim, Ended, Found, Source, Stage
-from penstock.worker.status import Counters, HandlerStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from penstock.worker.handler import Handler
-    from penstock.worker.invoke import Middleware
+    from penstock.worker.invoke import Invoker, Middleware
     from penstock.worker.options import Options
+    from penstock.worker.status import HandlerStatus
 
 # Looked up with each message, so by a name of this module.
-_RUNNING, _SETTLING = Stage.RUNNING, Stage.SETTLING
+_SETTLING = Stage.SETTLING
 _TOLD = (Verdict.SETTLED, Verdict.BY_HANDLER)
 """The database knows already."""
 
-Start: TypeAlias = "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]"
+# A claim with less than this share of its time left is extended: several more tries fit in.
+EXTEND_BELOW = 0.5
+# Reviews in one claim's time.
+_REVIEWS = 6
+
+Ended: TypeAlias = "tuple[Claim, Outcome]"
+# The claims that still held, and whether each message has become a dead letter.
+Answer: TypeAlias = Mapping[Claim, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a claim brought."""
+
+    claims: list[Claim]
+    suspects: list[Claim] = field(default_factory=list)
+    """Those whose attempt was deferred: a consumer may have died of one before."""
+    busy: bool = False
+    """The claim did not get its turn: the queue need not be empty."""
+
+
+class Source(Protocol):
+    """Claims work, and tells the database what became of it."""
+
+    title: str
+    """What it is, for errors: "queue 'billing'"."""
+    claim_for: float
+    """Seconds that a claim lasts."""
+    gathers: bool
+    """Whether one call can ack many, so that acks are worth gathering."""
+    most_calls: int
+    """Calls of the ack batcher at the same time."""
+    refusals: tuple[type[Exception], ...]
+    """Errors by which it refuses an outcome for good, besides those of the engine."""
+
+    # From the wake-up to the claim
+
+    def watching(self) -> AbstractAsyncContextManager[None]:
+        """Be woken by the database for as long as the block lasts, where it can."""
+
+    async def ready(self) -> None:
+        """Return when the source may be looked at."""
+
+    async def prepare(self) -> None:
+        """Before a claim that may find nothing: see that a later message wakes us."""
+
+    async def claim(self, count: int, slots: Sequence[Slots]) -> Found:
+        """Claim up to so many messages for the handlers that have free slots."""
+
+    async def rest(self, found: Found, count: int, changed: asyncio.Event) -> None:
+        """After a claim of up to `count`: sleep for as long as a claim would find nothing."""
+
+    async def sleep(self, seconds: float, changed: asyncio.Event) -> bool:
+        """Sleep; True when something woke us: the database, or `changed`."""
+
+    # From the claim to the ack
+
+    def invoker(self, handler: Handler, layers: Sequence[Middleware]) -> Invoker:
+        """What calls the handler."""
+
+    def message(self, claim: Claim) -> Any:
+        """What the handler gets; PayloadInvalid if the payload does not fit its type."""
+
+    def span(self, claim: Claim) -> AbstractContextManager[None]:
+        """Traces the handling of a message."""
+
+    async def begin_attempt(self, claim: Claim) -> bool:
+        """Count a deferred attempt from now on; False: the claim is lost."""
+
+    def batches(self, ended: list[Ended]) -> Iterable[list[Ended]]:
+        """Put together what one call can tell the database: of one handler, with one outcome."""
+
+    async def settle(self, batch: list[Ended]) -> Answer:
+        """Tell the database what became of such a batch."""
+
+    async def extend(self, claims: list[Claim]) -> set[Claim]:
+        """Extend claims and move their `ends_at`; returns those that still held."""
+
+    # What it tells subscribers
+
+    def tell_claimed(self, count: int) -> None: ...
+    def tell_ended(self, claim: Claim, outcome: Outcome) -> None: ...
+    def tell_settled(self, batch: list[Ended], kept: Answer) -> None: ...
+    def tell_extended(self, count: int) -> None: ...
+    def tell_lost(self, claim: Claim) -> None: ...
+    def tell_failure(self, problem: Exception) -> None: ...
+
+
+class Fetcher:
+    """Looks at one source for as long as the worker runs; no failure ends it."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._source = runner.source
+        self._options = runner.options
+        self._failures = 0
+        self._claiming: asyncio.Future[Found] | None = None
+        self.looking = False
+        """A claim is under way, or about to be."""
+        self.trouble: str | None = None
+
+    async def run(self) -> None:
+        """Ends by cancellation, or after `max_queue_retries` failures in a row."""
+        while True:
+            try:
+                async with self._source.watching():
+                    await self._fetch()
+            except (PenstockError, TimeoutError) as problem:
+                # The channel's name could not be asked for.
+                await asyncio.sleep(self._failed(problem))
+
+    async def last_claim(self) -> None:
+        """Return when a claim that was under way has come in."""
+        claiming = self._claiming
+        if claiming is not None:
+            await asyncio.wait([claiming])
+            self._claiming = None
+            if not claiming.cancelled() and claiming.exception() is None:
+                self._hand_over(claiming.result())
+
+    def abandon(self) -> None:
+        if self._claiming is not None:
+            self._claiming.cancel()
+
+    async def _fetch(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except (PenstockError, TimeoutError) as problem:
+                # A listener that finds the database again wakes us before the pause is over.
+                await self._source.sleep(self._failed(problem), self._runner.changed)
+
+    async def _look(self) -> None:
+        runner = self._runner
+        await self._source.ready()
+        count = runner.wanted()
+        runner.freed.clear()
+        runner.changed.clear()
+        if count == 0:
+            await runner.freed.wait()
+            return
+        self.looking = True
+        try:
+            await self._source.prepare()
+            found = await self._claim(count)
+        finally:
+            self.looking = False
+        await self._source.rest(found, count, runner.changed)
+
+    async def _claim(self, count: int) -> Found:
+        slots = list(self._runner.slots.values())
+        self._claiming = asyncio.ensure_future(self._source.claim(count, slots))
+        try:
+            async with asyncio.timeout(self._options.queue_timeout.total_seconds()):
+                # A stopping worker ends this loop, but not a claim that may have found something.
+                found = await asyncio.shield(self._claiming)
+        except TimeoutError:
+            self._claiming.cancel()
+            raise
+        self._claiming = None
+        self._failures, self.trouble = 0, None
+        self._hand_over(found)
+        return found
+
+    def _hand_over(self, found: Found) -> None:
+        if found.claims:
+            self._runner.take(found)
+
+    def _failed(self, problem: Exception) -> float:
+        """Count a failure; returns how long to wait."""
+        if isinstance(problem, ClientClosed):
+            # A closed client is not opened again: the worker ends with this error.
+            raise problem
+        if self._claiming is not None and self._claiming.done():
+            self._claiming = None
+        self._failures += 1
+        self.trouble = str(problem).partition("\n")[0] or type(problem).__name__
+        self._source.tell_failure(problem)
+        most = self._options.max_queue_retries
+        if most is not None and self._failures > most:
+            raise WorkerGaveUp(
+                f"{self._source.title} could not be read {self._failures} times in a row; "
+                f"the last time: {self.trouble}\n"
+                "See that the database can be reached and the queue exists, then start the worker "
+                "again; without max_queue_retries it would go on trying."
+            ) from problem
+        return error_pause(self._options, self._failures, random.random())  # noqa: S311 - no secret
 
 
 class Runner:
@@ -109,7 +289,7 @@ class Runner:
             self.running,
             self.waiting,
             max(known, default=None),
-            closed=self.quarantine.taken,
+            closed=self.quarantine.suspect is not None,
         )
         return wanted(self.options, load)
 
@@ -125,7 +305,7 @@ class Runner:
                 # Our earlier claim on it had ended before we knew.
                 self.lose(before)
             self.claims[claim.id] = claim
-        if self.accepting and not self.quarantine.taken:
+        if self.accepting and self.quarantine.suspect is None:
             if not found.suspects:
                 self._start(batch)
                 return
@@ -212,7 +392,7 @@ class Runner:
     def release_running(self) -> list[asyncio.Task[None]]:
         """Cancel what runs and give it back; a thread can't be cancelled, its message is."""
         for claim in self.claims.values():
-            if claim.stage is _RUNNING:
+            if claim.stage is Stage.RUNNING:
                 claim.released = True
         return self.cancel()
 
@@ -269,168 +449,58 @@ class Runner:
             await slots.invoke.close(at_once=at_once or bool(slots.running))
 
 
-class Slots:
-    """One handler at work: at most `concurrency` messages run, the others wait their turn."""
+@dataclass(frozen=True, slots=True)
+class Review:
+    extend: list[Claim]
+    lost: list[Claim]
 
-    def __init__(self, runner: Runner, handler: Handler, invoke: Any) -> None:
-        self.handler = handler
-        self.invoke = invoke
-        self.counters = Counters()
-        self.waiting: deque[Claim] = deque()
-        self.running: set[Claim] = set()
-        """A thread that outlived its message is among them: it still has its slot."""
-        self.seconds: float | None = None
-        """How long a message takes, on average."""
+
+def review(held: Iterable[Claim], now: float, claim_for: float) -> Review:
+    """Which claims to extend, and which have ended without an answer from the database."""
+    extend: list[Claim] = []
+    lost: list[Claim] = []
+    for each in held:
+        if each.finished:
+            # By its handler, which may go on for as long as it likes: there is no claim any more.
+            continue
+        left = each.ends_at - now
+        if left <= 0:
+            lost.append(each)
+        elif left <= claim_for * EXTEND_BELOW:
+            extend.append(each)
+    return Review(extend, lost)
+
+
+class Heartbeat:
+    """Reviews what a runner holds, several times in each claim's time."""
+
+    def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._source = runner.source
-        self._concurrency = handler.options.concurrency
-        self._timeout = handler.options.timeout
-        self._settles = invoke.settles
-        self._call = invoke if self._timeout is None else self._within
-        self._shares = handler.options.concurrency < runner.options.concurrency
-        """Other handlers of the runner may have slots when this one has none."""
-        self._start: Start | None = None
-        self._filling = False
-        self._cut_short = False
+        self._claim_for = runner.source.claim_for
 
-    @property
-    def free(self) -> int:
-        return self._concurrency - len(self.running) - len(self.waiting)
+    async def run(self) -> None:
+        """Never ends by itself: a call that fails is made again at the next review."""
+        while True:
+            await asyncio.sleep(self._claim_for / _REVIEWS)
+            await self.once()
 
-    def tasks(self) -> list[asyncio.Task[None]]:
-        return [claim.task for claim in self.running if claim.task is not None]
+    async def once(self) -> None:
+        """Extend what has less than half its time left."""
+        found = review(self._runner.claims.values(), time.monotonic(), self._claim_for)
+        for each in found.lost:
+            self._runner.lose(each)
+        if found.extend:
+            await self._extend(found.extend)
 
-    def status(self, held: int, trouble: str | None) -> HandlerStatus:
-        """What the handler is doing."""
-        counted = self.counters
-        return HandlerStatus(
-            queue=self.handler.queue,
-            running=len(self.running),
-            waiting=len(self.waiting),
-            held=held,
-            claimed=counted.claimed,
-            acked=counted.acked,
-            failed=counted.failed,
-            dead=counted.dead,
-            released=counted.released,
-            lost=counted.lost,
-            trouble=trouble,
-        )
-
-    def take(self, batch: Iterable[Claim]) -> None:
-        """Start what there are slots for; the rest waits."""
-        self.waiting.extend(batch)
-        self._fill()
-
-    def drop_waiting(self) -> list[Claim]:
-        """Remove the messages that have not begun; returns those whose claims still hold."""
-        dropped = [each for each in self.waiting if not each.lost]
-        self.waiting.clear()
-        return dropped
-
-    def cancel(self) -> list[asyncio.Task[None]]:
-        """Cancel all that runs, and wait for no thread any more."""
-        self._cut_short = True
-        tasks = self.tasks()
-        for task in tasks:
-            task.cancel()
-        return tasks
-
-    def _fill(self) -> None:
-        waiting, running = self.waiting, self.running
-        # An eager task ends within `start`, and comes here again: the loop below goes on for it.
-        if not waiting or self._filling:
+    async def _extend(self, chosen: list[Claim]) -> None:
+        try:
+            async with asyncio.timeout(self._claim_for * EXTEND_BELOW / 2):
+                kept = await self._source.extend(chosen)
+        except (PenstockError, TimeoutError):
             return
-        start = self._start = self._start or _starter(asyncio.get_running_loop())
-        self._filling = True
-        try:
-            while waiting and len(running) < self._concurrency:
-                claim = waiting.popleft()
-                if not claim.lost:
-                    claim.stage = _RUNNING
-                    running.add(claim)
-                    # A task for each message: what a handler leaves in its context ends with it.
-                    claim.task = start(self._work(claim))
-        finally:
-            self._filling = False
-
-    async def _work(self, claim: Claim) -> None:
-        started = time.perf_counter()
-        try:
-            outcome = await self._outcome(claim)
-            claim.seconds = seconds = time.perf_counter() - started
-            self.seconds = averaged(self.seconds, seconds)
-            self._runner.ended(claim, outcome)
-            # Only what was cut off can still occupy its place.
-            if outcome is not ACKED and not self._cut_short:
-                await self.invoke.linger()
-        finally:
-            if claim.stage is _RUNNING:
-                # It was cut off: its claim is not extended any more, and ends by itself.
-                self._runner.forget(claim)
-            if self._shares and self.free <= 0:
-                # Its queue was left out while there was no slot, and is looked at again.
-                self._runner.changed.set()
-            self.running.discard(claim)
-            self._fill()
-            # Not the same moment as the message's end: a thread may have outlived it.
-            self._runner.freed.set()
-
-    async def _outcome(self, claim: Claim) -> Outcome | None:
-        """What became of it; None: the claim is lost, so nothing we say counts."""
-        outcome: Outcome | None
-        try:
-            message = self._source.message(claim)
-            with self._source.span(claim):
-                result = await self._call(message, claim.record)
-            outcome = result if self._settles else ACKED
-        except asyncio.CancelledError as problem:
-            outcome = self._cancelled(claim, problem)
-        except ClaimLost:
-            claim.lost = True
-            return None
-        except KeyboardInterrupt:
-            # Ctrl-C in a program that has no handler for it: no fault of the message's.
-            self._runner.release(claim)
-            raise
-        except BaseException as problem:  # noqa: BLE001 - a handler's answer, whatever it is
-            outcome = self._failed(claim, problem)
-        return BY_HANDLER if claim.finished else outcome
-
-    async def _within(self, message: Any, record: Any) -> Any:
-        assert self._timeout is not None
-        seconds = self._timeout.total_seconds()
-        await self.invoke.prepare()
-        try:
-            async with asyncio.timeout(seconds) as limit:
-                return await self.invoke(message, record)
-        except TimeoutError:
-            if limit.expired():
-                raise TookTooLong(f"the handler took longer than {seconds:g} s") from None
-            raise
-
-    def _cancelled(self, claim: Claim, problem: asyncio.CancelledError) -> Outcome | None:
-        task = asyncio.current_task()
-        assert task is not None
-        if claim.lost:
-            task.uncancel()
-            return None
-        if claim.released:
-            task.uncancel()
-            return RELEASED
-        if task.cancelling() and self._cut_short:
-            raise problem
-        # The handler's own: something it waited for was cancelled, or it cancelled itself.
-        task.uncancel()
-        return self._failed(claim, problem)
-
-    def _failed(self, claim: Claim, problem: BaseException) -> Outcome:
-        self._runner.log.write(self.handler, claim.record, problem)
-        return outcome_of(problem)
-
-
-def _starter(loop: asyncio.AbstractEventLoop) -> Start:
-    """What makes a task: `asyncio.Task` directly, unless a task factory is installed."""
-    if loop.get_task_factory() is not None:
-        return loop.create_task
-    return partial(asyncio.Task, loop=loop)
+        for each in chosen:
+            # One that is being settled may just have been: its own answer will tell.
+            if each not in kept and each.stage is not Stage.SETTLING and not each.finished:
+                self._runner.lose(each)
+        self._source.tell_extended(len(kept))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.worker.outcomes import Verdict
-
 
 class State(StrEnum):
     """Where a worker is in its life."""
@@ -15,35 +13,6 @@ class State(StrEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     STOPPED = "stopped"
-
-
-@dataclass(slots=True)
-class Counters:
-    """What has happened since the worker started."""
-
-    claimed: int = 0
-    acked: int = 0
-    failed: int = 0
-    dead: int = 0
-    released: int = 0
-    by_handler: int = 0
-    """Finished by the handler itself, with `message.ack()` or the like."""
-    lost: int = 0
-
-    def count(self, verdict: Verdict, count: int, dead: int) -> None:
-        """Count what became of so many messages."""
-        self.dead += dead
-        match verdict:
-            case Verdict.ACK | Verdict.SETTLED:
-                self.acked += count
-            case Verdict.RETRY:
-                self.failed += count
-            case Verdict.RELEASE:
-                self.released += count
-            case Verdict.BY_HANDLER:
-                self.by_handler += count
-            case Verdict.BURY:
-                """Counted as dead."""
 
 
 @dataclass(frozen=True, slots=True)
