@@ -31,7 +31,7 @@ from penstock.errors import (
 from penstock.postgres import connect
 from penstock.postgres._sync.connection import TimedConnection
 from penstock.postgres.call import run
-from penstock.postgres.deadline import LASTING_SECONDS, Overdue
+from penstock.postgres.faults import LASTING_SECONDS, Overdue
 from penstock.settings import Settings, variable
 
 T = TypeVar("T")
