@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.postgres.connect_gate import ConnectGate
+from penstock.postgres.session import ConnectGate
 
 
 def test_attempts_come_less_and_less_often_while_they_fail() -> None:

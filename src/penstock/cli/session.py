@@ -43,7 +43,7 @@ from penstock.errors import (
 from penstock.postgres import connect
 from penstock.postgres._sync.connection import TimedConnection
 from penstock.postgres.call import run
-from penstock.postgres.deadline import LASTING_SECONDS, Overdue
+from penstock.postgres.faults import LASTING_SECONDS, Overdue
 from penstock.settings import Settings, variable
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from psycopg.rows import tuple_row
 
 from penstock import errors
 from penstock.postgres.call import explained
-from penstock.postgres.deadline import Overdue
+from penstock.postgres.faults import Overdue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from penstock import embedded, schema
 from penstock.backoff import backoff
 from penstock.errors import DatabaseUnavailable
 from penstock.postgres._sync.connection import connect
-from penstock.postgres.conninfo import POOLED_DEFAULTS, require_pooled_default, with_defaults
+from penstock.postgres.session import POOLED_DEFAULTS, require_pooled_default, with_defaults
 
 if TYPE_CHECKING:
     from contextlib import ExitStack

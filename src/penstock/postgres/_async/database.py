@@ -11,12 +11,12 @@ from psycopg.rows import tuple_row
 
 from penstock import errors
 from penstock.observe import Event, Name, emit
-from penstock.postgres import deadline, foreign, retry
+from penstock.postgres import faults, foreign
 from penstock.postgres._async.concurrency import monotonic, sleep
 from penstock.postgres._async.connection import TimedConnection
 from penstock.postgres._async.pools import Pools
 from penstock.postgres.call import Repeat, busy_noticed
-from penstock.postgres.retry import Patience
+from penstock.postgres.faults import Patience
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.postgres._async.pools import Pool
     from penstock.postgres.call import Call
-    from penstock.postgres.retry import Fault
+    from penstock.postgres.faults import Fault
     from penstock.settings import Settings
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Database:
                 async with self.transaction() as connection:
                     return await work(connection)
             except (psycopg.Error, errors.PenstockError) as problem:
-                fault, cause = retry.classify(problem, sent=False), problem
+                fault, cause = faults.classify(problem, sent=False), problem
             await rest(patience, fault, repeat, cause)
 
     async def run_session(
@@ -137,7 +137,7 @@ class Database:
         pool = await self._pools.durable()
         patience = Patience(self.settings.retry_for, monotonic())
         usual = self.settings.call_timeout.total_seconds()
-        limit = deadline.LASTING_SECONDS if lasting else usual
+        limit = faults.LASTING_SECONDS if lasting else usual
         unknown = False
         while True:
             sent = False
@@ -156,9 +156,9 @@ class Database:
             except UnicodeEncodeError:
                 raise errors.unsendable() from None
             except psycopg.Error as problem:
-                fault, cause = retry.classify(problem, sent=sent), problem
+                fault, cause = faults.classify(problem, sent=sent), problem
             await rest(patience, fault, Repeat.ALWAYS, cause)
-            unknown |= fault.kind is retry.Kind.CONNECTION_LOST
+            unknown |= fault.kind is faults.Kind.CONNECTION_LOST
 
     @asynccontextmanager
     async def _in_use(self, pool: Pool, limit: float) -> AsyncIterator[TimedConnection]:
@@ -168,7 +168,7 @@ class Database:
                 with connection.answering(limit):
                     yield connection
             except psycopg.Error as problem:
-                if retry.classify(problem).spoils_connection:
+                if faults.classify(problem).spoils_connection:
                     await connection.close()
                 raise
 
@@ -186,7 +186,7 @@ class Database:
                     raise
                 return connection, transaction  # noqa: TRY300
             except psycopg.Error as problem:
-                fault, cause = retry.classify(problem, sent=False), problem
+                fault, cause = faults.classify(problem, sent=False), problem
             await rest(patience, fault, Repeat.ALWAYS, cause)
 
     async def _commit(
@@ -203,7 +203,7 @@ class Database:
         try:
             await transaction.__aexit__(None, None, None)
         except psycopg.Error as problem:
-            raise retry.final(retry.classify(problem)) from problem
+            raise faults.final(faults.classify(problem)) from problem
         connection.standby.require_confirmed()
 
     async def _persist(self, pool: Pool, call: Call[T], retry_for: timedelta | None = None) -> T:
@@ -218,9 +218,9 @@ class Database:
             except UnicodeEncodeError:
                 raise errors.unsendable() from None
             except (psycopg.Error, errors.PenstockError) as problem:
-                fault, cause = retry.classify(problem, sent=sent, call=call), problem
+                fault, cause = faults.classify(problem, sent=sent, call=call), problem
             await rest(patience, fault, call.repeat, cause)
-            if fault.kind is retry.Kind.CONNECTION_LOST:
+            if fault.kind is faults.Kind.CONNECTION_LOST:
                 call = call.again or call
 
     def _recognised(self, call: Call[T]) -> float | None:
@@ -234,11 +234,11 @@ class Database:
         if not isinstance(connection, TimedConnection):
             return nullcontext()
         usual = self.settings.call_timeout.total_seconds()
-        return connection.answering(deadline.LASTING_SECONDS if call.lasting else usual)
+        return connection.answering(faults.LASTING_SECONDS if call.lasting else usual)
 
     async def _send(self, connection: TimedConnection, call: Call[T], *, is_claim: bool) -> T:
         if call.lasting:
-            with connection.answering(deadline.LASTING_SECONDS):
+            with connection.answering(faults.LASTING_SECONDS):
                 return await self._ask(connection, call, is_claim=is_claim)
         return await self._ask(connection, call, is_claim=is_claim)
 
@@ -251,7 +251,7 @@ class Database:
                     await cursor.execute(call.sql, call.parameters)
                     rows = await cursor.fetchall()
         except psycopg.Error as problem:
-            if retry.classify(problem).spoils_connection:
+            if faults.classify(problem).spoils_connection:
                 await connection.close()
             raise
         connection.standby.require_confirmed()

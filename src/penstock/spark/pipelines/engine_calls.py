@@ -12,7 +12,7 @@ from penstock.client.calls import Call
 from penstock.client.rows import column
 from penstock.postgres import connect
 from penstock.postgres.call import run
-from penstock.postgres.deadline import LASTING_SECONDS
+from penstock.postgres.faults import LASTING_SECONDS
 from penstock.settings import Settings
 
 if TYPE_CHECKING:

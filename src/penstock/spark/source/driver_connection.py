@@ -53,7 +53,7 @@ def conninfo(url: str | None, user: str | None, password: str | None) -> str:
         raise InvalidOption(
             "option url can't be read: it looks like postgresql://user@host:5432/database"
         ) from None
-    from penstock.postgres.conninfo import with_defaults  # noqa: PLC0415 - tasks don't need it
+    from penstock.postgres.session import with_defaults  # noqa: PLC0415 - tasks don't need it
     from penstock.settings import Settings  # noqa: PLC0415
 
     return with_defaults(info, Settings.load(dsn=info))

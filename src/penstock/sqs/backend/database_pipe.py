@@ -24,10 +24,10 @@ from psycopg.pq import ExecStatus
 
 from penstock.client.calls import Call, Repeat
 from penstock.errors import OutcomeUnknown, PenstockError
-from penstock.postgres import retry
-from penstock.postgres.deadline import CANCEL_SECONDS, Overdue
-from penstock.postgres.retry import Kind
-from penstock.postgres.standby import STANDBY_WAIT
+from penstock.postgres import faults
+from penstock.postgres.faults import CANCEL_SECONDS, Overdue
+from penstock.postgres.faults import Kind
+from penstock.postgres.faults import STANDBY_WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -315,7 +315,7 @@ class PipePool:
     async def _recover(
         self, groups: Sequence[Sequence[BatchedCall]], problem: Exception, *, sent: bool = True
     ) -> None:
-        fault = retry.classify(problem, sent=sent)
+        fault = faults.classify(problem, sent=sent)
         alone = sum(map(len, groups)) == 1
         for calls in groups:
             repeat = repeat_of(calls[0].action)
@@ -323,10 +323,10 @@ class PipePool:
                 # The database refused the whole batch; one by one, it refuses only what it must.
                 for call in calls:
                     await self._call([call])
-            elif retry.may_repeat(fault, repeat):
+            elif faults.may_repeat(fault, repeat):
                 await self._call(calls)
             else:
-                _fail(calls, retry.final(fault, repeat))
+                _fail(calls, faults.final(fault, repeat))
 
     async def _call(self, calls: Sequence[BatchedCall]) -> None:
         statement = invoke_on(calls)
@@ -335,7 +335,7 @@ class PipePool:
             found = await (database.run(statement) if self._durable else database.claim(statement))
             _answer(calls, found)
         except PenstockError as problem:
-            if len(calls) > 1 and retry.classify(problem).kind is Kind.REFUSED:
+            if len(calls) > 1 and faults.classify(problem).kind is Kind.REFUSED:
                 for call in calls:
                     await self._call([call])
             else:

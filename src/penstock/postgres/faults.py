@@ -1,10 +1,16 @@
-"""What an error of the database means for the call that met it, decided without any I/O."""
+"""Faults of calls: how they are noticed, what they mean, and whether the call is sent again.  No I/O.
+
+A server that is silent is noticed by a deadline on the driver's own conversation with it, and a
+commit that the standby has not confirmed by the server's warning.  `classify` gives every error its
+meaning, and `Patience` decides whether there is another attempt.
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
@@ -12,14 +18,114 @@ from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 from penstock import errors
 from penstock.backoff import backoff
 from penstock.postgres.call import Repeat, explained
-from penstock.postgres.deadline import Overdue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
+
+    from psycopg.abc import PQGen
+    from psycopg.errors import Diagnostic
 
     from penstock.postgres.call import Call
 
+T = TypeVar("T")
+
+CANCEL_SECONDS = 2.0
+"""How long to ask for an end of what is overdue, and how long to wait for the server's word."""
+LASTING_SECONDS = 3600.0
+"""For a call that takes the longer the more there is: nothing but a dead line takes this long."""
+# Which function of the server warns has a name that no translation changes.
+STANDBY_WAIT = "SyncRepWaitForLSN"
 _FIRST_CONFLICT_PAUSE = 0.01
+
+
+class Overdue(psycopg.OperationalError):
+    """The server did not answer in time.
+
+    `undone`: the server has said that it cancelled the call, so nothing was changed.  Otherwise the
+    outcome is unknown.
+    """
+
+    def __init__(self, seconds: float, *, undone: bool = False) -> None:
+        super().__init__(f"the server did not answer within {seconds:.3g} s")
+        self.seconds = seconds
+        self.undone = undone
+
+
+class Trust:
+    """Whether connections to one server are worth waiting for; the connections of a pool share it.
+
+    When one of them gets no answer to a heartbeat, those that exist at that moment are given up.
+    """
+
+    def __init__(self) -> None:
+        self._ended_at = float("-inf")
+
+    def end(self, now: float) -> None:
+        self._ended_at = now
+
+    def covers(self, since: float) -> bool:
+        """Whether a connection made, or a request sent, at that time can still be relied on."""
+        return since > self._ended_at
+
+
+def until(
+    conversation: PQGen[T],
+    deadline: float,
+    seconds: float,
+    trust: Trust,
+    is_cancelled: Callable[[], bool],
+) -> PQGen[T]:
+    """The same conversation, but Overdue ends it at the deadline, or when the trust ends.
+
+    It ends as well when its task was cancelled and the server does not answer to that: psycopg
+    would wait for the answer.
+
+    psycopg resumes a conversation every tenth of a second, whether anything has arrived or not.
+    What was going on can be taken up again afterwards.
+    """
+    cancelled_at: float | None = None
+    try:
+        wanted = next(conversation)
+        while True:
+            ready = yield wanted
+            if not ready:
+                now = time.monotonic()
+                if cancelled_at is None and is_cancelled():
+                    cancelled_at = now
+                given_up = cancelled_at is not None and now >= cancelled_at + CANCEL_SECONDS
+                if given_up or now >= deadline or not trust.covers(deadline - seconds):
+                    raise Overdue(min(seconds, seconds + now - deadline))
+            wanted = conversation.send(ready)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+
+
+class StandbyCheck:
+    """Notices the server's warning that a commit was not confirmed by the standby.
+
+    A wait for the standby that is cancelled ends with the commit done and a warning: on this
+    server the commit is durable, but a fail-over may lose it.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._is_unconfirmed = False
+        connection.add_notice_handler(self._notice)
+
+    def require_confirmed(self) -> None:
+        """Raise if a commit since the last call was not confirmed."""
+        if self._is_unconfirmed:
+            self._is_unconfirmed = False
+            raise errors.OutcomeUnknown(
+                "the wait for the synchronous standby was cut short: the change was committed on "
+                "this server, but a fail-over may lose it.\n"
+                "Look at the standby (pg_stat_replication) before you rely on it."
+            )
+
+    def _notice(self, diagnosis: Diagnostic) -> None:
+        if diagnosis.source_function == STANDBY_WAIT:
+            self._is_unconfirmed = True
 
 
 class Kind(Enum):

@@ -1,4 +1,8 @@
-"""What every connection of ours has: keepalives, timeouts, a name, and known session settings."""
+"""What every session of ours has, decided without I/O.
+
+Its connection has keepalives, timeouts and a name, and its settings are those that the engine and
+psycopg rely on.  `ConnectGate` limits how often a client tries to connect.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from penstock.backoff import backoff
 from penstock.errors import InvalidSetting
 
 if TYPE_CHECKING:
@@ -30,6 +35,14 @@ _STYLES = {
 }
 # The engine has to see what others commit meanwhile.
 _ISOLATION = "set default_transaction_isolation = 'read committed'"
+POOLED_DEFAULTS = {
+    "default_transaction_isolation": "read committed",
+    # pgbouncer carries this one from version 1.20 on.
+    "intervalstyle": "postgres",
+}
+
+_FIRST_PAUSE = 0.25
+_LONGEST_PAUSE = 5.0
 
 
 def session_statements(server: PGconn, *, pooler: bool) -> list[str]:
@@ -60,13 +73,6 @@ def with_defaults(dsn: str, settings: Settings) -> str:
     )
 
 
-POOLED_DEFAULTS = {
-    "default_transaction_isolation": "read committed",
-    # pgbouncer carries this one from version 1.20 on.
-    "intervalstyle": "postgres",
-}
-
-
 def require_pooled_default(name: str, found: str) -> None:
     """Raise unless a setting that a pooler can't change for us is as Penstock needs it."""
     wanted = POOLED_DEFAULTS[name]
@@ -75,3 +81,38 @@ def require_pooled_default(name: str, found: str) -> None:
             f"{name} is {found!r} by default, and a pooler in transaction mode can't change it for "
             f"Penstock alone: run ALTER ROLE … SET {name} = '{wanted}' for the role of Penstock"
         )
+
+
+class ConnectGate:
+    """Shared by the pools and the listener of one client.
+
+    A server that is full has to start a process to refuse a connection.  Many clients that
+    try again and again cost it more than those it serves.  So after a failure the client makes
+    no attempt for a while, each time for longer, and not in step with other clients.
+    """
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._open_at = float("-inf")
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt failed."""
+        return self._failures > 0
+
+    def is_open(self, now: float) -> bool:
+        """Whether the next attempt may be made."""
+        return now >= self._open_at
+
+    def failed(self, now: float) -> None:
+        """Count a failed attempt; those that were made at the same time count as one."""
+        if self.is_open(now):
+            self._failures += 1
+            self._open_at = now + backoff(
+                self._failures, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE
+            )
+
+    def succeeded(self) -> None:
+        """The server takes connections."""
+        self._failures = 0
+        self._open_at = float("-inf")
