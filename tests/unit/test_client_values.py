@@ -12,7 +12,7 @@ from penstock.client import calls, outgoing, reply
 from penstock.client.calls import Repeat
 from penstock.client.values import each, payload_list, reason, refuse
 from penstock.models import Published, PublishedMany
-from penstock.postgres import foreign, session
+from penstock.postgres import foreign
 from penstock.settings import Settings
 
 if TYPE_CHECKING:

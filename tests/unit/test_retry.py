@@ -11,10 +11,10 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from penstock import errors
 from penstock.backoff import LONGEST_PAUSE, backoff
 from penstock.client.calls import Repeat
-from penstock.postgres.faults import Overdue
 from penstock.postgres.faults import (
     Fault,
     Kind,
+    Overdue,
     Patience,
     classify,
     final,

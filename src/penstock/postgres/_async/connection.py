@@ -12,9 +12,8 @@ from psycopg.rows import tuple_row
 
 from penstock.errors import translated
 from penstock.postgres._async.concurrency import Cancelled, cancellations, monotonic
+from penstock.postgres.faults import CANCEL_SECONDS, Overdue, StandbyCheck, Trust, until
 from penstock.postgres.session import session_statements, with_defaults
-from penstock.postgres.faults import CANCEL_SECONDS, Overdue, Trust, until
-from penstock.postgres.faults import StandbyCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

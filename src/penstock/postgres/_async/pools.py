@@ -29,8 +29,8 @@ from penstock.postgres._async.connection import (
     connect,
     connect_options,
 )
-from penstock.postgres.session import ConnectGate
 from penstock.postgres.faults import Trust
+from penstock.postgres.session import ConnectGate
 from penstock.postgres.startup import prepare
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from psycopg.rows import tuple_row
 
 from penstock.errors import translated
 from penstock.postgres._sync.concurrency import Cancelled, cancellations, monotonic
-from penstock.postgres.conninfo import session_statements, with_defaults
-from penstock.postgres.deadline import CANCEL_SECONDS, Overdue, Trust, until
-from penstock.postgres.standby import StandbyCheck
+from penstock.postgres.faults import CANCEL_SECONDS, Overdue, StandbyCheck, Trust, until
+from penstock.postgres.session import session_statements, with_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

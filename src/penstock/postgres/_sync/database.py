@@ -12,12 +12,12 @@ from psycopg.rows import tuple_row
 
 from penstock import errors
 from penstock.observe import Event, Name, emit
-from penstock.postgres import deadline, foreign, retry
+from penstock.postgres import faults, foreign
 from penstock.postgres._sync.concurrency import monotonic, sleep
 from penstock.postgres._sync.connection import TimedConnection
 from penstock.postgres._sync.pools import Pools
 from penstock.postgres.call import Repeat, busy_noticed
-from penstock.postgres.retry import Patience
+from penstock.postgres.faults import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.postgres._sync.pools import Pool
     from penstock.postgres.call import Call
-    from penstock.postgres.retry import Fault
+    from penstock.postgres.faults import Fault
     from penstock.settings import Settings
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class Database:
                 with self.transaction() as connection:
                     return work(connection)
             except (psycopg.Error, errors.PenstockError) as problem:
-                fault, cause = retry.classify(problem, sent=False), problem
+                fault, cause = faults.classify(problem, sent=False), problem
             rest(patience, fault, repeat, cause)
 
     def run_session(
@@ -138,7 +138,7 @@ class Database:
         pool = self._pools.durable()
         patience = Patience(self.settings.retry_for, monotonic())
         usual = self.settings.call_timeout.total_seconds()
-        limit = deadline.LASTING_SECONDS if lasting else usual
+        limit = faults.LASTING_SECONDS if lasting else usual
         unknown = False
         while True:
             sent = False
@@ -157,9 +157,9 @@ class Database:
             except UnicodeEncodeError:
                 raise errors.unsendable() from None
             except psycopg.Error as problem:
-                fault, cause = retry.classify(problem, sent=sent), problem
+                fault, cause = faults.classify(problem, sent=sent), problem
             rest(patience, fault, Repeat.ALWAYS, cause)
-            unknown |= fault.kind is retry.Kind.CONNECTION_LOST
+            unknown |= fault.kind is faults.Kind.CONNECTION_LOST
 
     @contextmanager
     def _in_use(self, pool: Pool, limit: float) -> Iterator[TimedConnection]:
@@ -169,7 +169,7 @@ class Database:
                 with connection.answering(limit):
                     yield connection
             except psycopg.Error as problem:
-                if retry.classify(problem).spoils_connection:
+                if faults.classify(problem).spoils_connection:
                     connection.close()
                 raise
 
@@ -187,7 +187,7 @@ class Database:
                     raise
                 return connection, transaction  # noqa: TRY300
             except psycopg.Error as problem:
-                fault, cause = retry.classify(problem, sent=False), problem
+                fault, cause = faults.classify(problem, sent=False), problem
             rest(patience, fault, Repeat.ALWAYS, cause)
 
     def _commit(
@@ -204,7 +204,7 @@ class Database:
         try:
             transaction.__exit__(None, None, None)
         except psycopg.Error as problem:
-            raise retry.final(retry.classify(problem)) from problem
+            raise faults.final(faults.classify(problem)) from problem
         connection.standby.require_confirmed()
 
     def _persist(self, pool: Pool, call: Call[T], retry_for: timedelta | None = None) -> T:
@@ -219,9 +219,9 @@ class Database:
             except UnicodeEncodeError:
                 raise errors.unsendable() from None
             except (psycopg.Error, errors.PenstockError) as problem:
-                fault, cause = retry.classify(problem, sent=sent, call=call), problem
+                fault, cause = faults.classify(problem, sent=sent, call=call), problem
             rest(patience, fault, call.repeat, cause)
-            if fault.kind is retry.Kind.CONNECTION_LOST:
+            if fault.kind is faults.Kind.CONNECTION_LOST:
                 call = call.again or call
 
     def _recognised(self, call: Call[T]) -> float | None:
@@ -235,11 +235,11 @@ class Database:
         if not isinstance(connection, TimedConnection):
             return nullcontext()
         usual = self.settings.call_timeout.total_seconds()
-        return connection.answering(deadline.LASTING_SECONDS if call.lasting else usual)
+        return connection.answering(faults.LASTING_SECONDS if call.lasting else usual)
 
     def _send(self, connection: TimedConnection, call: Call[T], *, is_claim: bool) -> T:
         if call.lasting:
-            with connection.answering(deadline.LASTING_SECONDS):
+            with connection.answering(faults.LASTING_SECONDS):
                 return self._ask(connection, call, is_claim=is_claim)
         return self._ask(connection, call, is_claim=is_claim)
 
@@ -252,7 +252,7 @@ class Database:
                     cursor.execute(call.sql, call.parameters)
                     rows = cursor.fetchall()
         except psycopg.Error as problem:
-            if retry.classify(problem).spoils_connection:
+            if faults.classify(problem).spoils_connection:
                 connection.close()
             raise
         connection.standby.require_confirmed()

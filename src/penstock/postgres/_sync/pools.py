@@ -30,8 +30,8 @@ from penstock.postgres._sync.connection import (
     connect,
     connect_options,
 )
-from penstock.postgres.connect_gate import ConnectGate
-from penstock.postgres.deadline import Trust
+from penstock.postgres.faults import Trust
+from penstock.postgres.session import ConnectGate
 from penstock.postgres.startup import prepare
 
 if TYPE_CHECKING:

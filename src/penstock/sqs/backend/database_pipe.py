@@ -25,9 +25,7 @@ from psycopg.pq import ExecStatus
 from penstock.client.calls import Call, Repeat
 from penstock.errors import OutcomeUnknown, PenstockError
 from penstock.postgres import faults
-from penstock.postgres.faults import CANCEL_SECONDS, Overdue
-from penstock.postgres.faults import Kind
-from penstock.postgres.faults import STANDBY_WAIT
+from penstock.postgres.faults import CANCEL_SECONDS, STANDBY_WAIT, Kind, Overdue
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

@@ -27,8 +27,7 @@ from penstock.errors import (
 )
 from penstock.postgres._async.database import rest
 from penstock.postgres.call import Repeat
-from penstock.postgres.faults import LASTING_SECONDS
-from penstock.postgres.faults import Fault, Kind, Patience
+from penstock.postgres.faults import LASTING_SECONDS, Fault, Kind, Patience
 from penstock.tasks.errors import ServerUnsuitable, TablesMissing, TaskError, TaskTooLarge
 from penstock.tasks.stores.sql_statements import load
 
