@@ -99,7 +99,7 @@ def payloads_logged() -> Iterator[None]:
 def names_in_sql() -> Iterator[None]:
     """A call formats the name into its text."""
     from penstock.client import calls  # noqa: PLC0415
-    from penstock.client.rows import one  # noqa: PLC0415
+    from penstock.client.values import one  # noqa: PLC0415
 
     def create_topic(topic: str, **_options: Any) -> calls.Call[int]:
         return calls.Call(f"select penstock.create_topic('{topic}')", (), one(int))

@@ -9,18 +9,18 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
-from penstock.observe import spans, tracing
+from penstock.observe import events, tracing
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 
 def test_handling_links_to_publishing(exporter: InMemorySpanExporter) -> None:
-    with spans.publishing("orders") as carried:
-        headers = spans.joined({"region": "eu"}, carried)
+    with events.publishing("orders") as carried:
+        headers = events.joined({"region": "eu"}, carried)
     assert headers is not None
     assert headers["region"] == "eu"
-    with spans.processing("billing", 7, 2, headers):
+    with events.processing("billing", 7, 2, headers):
         pass
     sent, processed = exporter.get_finished_spans()
     assert (sent.name, sent.kind) == ("send orders", SpanKind.PRODUCER)
@@ -38,9 +38,9 @@ def test_handling_can_be_made_part_of_the_publisher_s_trace(
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing.start(provider, as_child=True)
-    with spans.publishing("orders") as carried:
+    with events.publishing("orders") as carried:
         pass
-    with spans.processing("billing", 7, 1, carried):
+    with events.processing("billing", 7, 1, carried):
         pass
     sent, processed = exporter.get_finished_spans()
     assert processed.parent is not None
@@ -48,7 +48,7 @@ def test_handling_can_be_made_part_of_the_publisher_s_trace(
 
 
 def test_a_failure_is_noted_by_its_kind_and_never_its_text(exporter: InMemorySpanExporter) -> None:
-    with pytest.raises(ValueError, match="card"), spans.processing("billing", 7, 1, None):
+    with pytest.raises(ValueError, match="card"), events.processing("billing", 7, 1, None):
         raise ValueError("card 4111 refused")
     (span,) = exporter.get_finished_spans()
     assert span.status.status_code is StatusCode.ERROR
@@ -61,7 +61,7 @@ def test_a_failure_is_noted_by_its_kind_and_never_its_text(exporter: InMemorySpa
 def test_a_message_without_a_trace_begins_one(
     exporter: InMemorySpanExporter, headers: dict[str, object] | None
 ) -> None:
-    with spans.processing("billing", 7, 1, headers):
+    with events.processing("billing", 7, 1, headers):
         pass
     (span,) = exporter.get_finished_spans()
     assert span.parent is None
@@ -69,9 +69,9 @@ def test_a_message_without_a_trace_begins_one(
 
 
 def test_many_messages_share_one_publishing_span(exporter: InMemorySpanExporter) -> None:
-    with spans.publishing("orders", 2) as carried:
-        each = spans.joined_each([{"n": 1}, None], carried)
-        assert spans.joined_each(None, carried) == carried
+    with events.publishing("orders", 2) as carried:
+        each = events.joined_each([{"n": 1}, None], carried)
+        assert events.joined_each(None, carried) == carried
     assert each == [{**carried, "n": 1}, carried]
     (span,) = exporter.get_finished_spans()
     assert span.attributes is not None
@@ -79,12 +79,14 @@ def test_many_messages_share_one_publishing_span(exporter: InMemorySpanExporter)
 
 
 def test_a_header_of_the_caller_wins() -> None:
-    assert spans.joined({"traceparent": "mine"}, {"traceparent": "ours"}) == {"traceparent": "mine"}
+    assert events.joined({"traceparent": "mine"}, {"traceparent": "ours"}) == {
+        "traceparent": "mine"
+    }
 
 
 def test_without_a_tracer_headers_stay_as_they_are() -> None:
-    with spans.publishing("orders") as carried:
-        assert spans.joined(None, carried) is None
-        assert spans.joined_each([None], carried) == [None]
-    with spans.processing("billing", 7, 1, None):
+    with events.publishing("orders") as carried:
+        assert events.joined(None, carried) is None
+        assert events.joined_each([None], carried) == [None]
+    with events.processing("billing", 7, 1, None):
         pass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.errors import CallTimeout, DatabaseUnavailable
-from penstock.postgres._async import connection as connection_module
+from penstock.postgres._async import connections as connection_module
 from penstock.tasks import NewTask, Stats
 from tests.fixtures.proxy import Way
 from tests.tasks.proxies import proxied

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.client import calls, rows
+from penstock.client import calls
 from penstock.errors import PayloadInvalid
 from penstock.models import ClaimedMessage, MessageState, Notify, Ordering, QueueStatistics
 
@@ -141,7 +141,7 @@ def test_statistics_are_read_by_name_of_column():
 def test_a_queue_row_is_read_with_its_durations():
     wanted = {"headers": {"region": "eu"}}
     row = (1, "q", "t", "fair", "always", True, NOON, 3, 1, 300, NOON, None, wanted, NOON)
-    queue = rows.queue(row)
+    queue = calls.list_queues().read([row])[0]
     assert queue.paused_at == NOON
     assert queue.ordering is Ordering.FAIR
     assert queue.notify is Notify.ALWAYS

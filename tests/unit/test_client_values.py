@@ -13,6 +13,7 @@ from penstock.client.calls import Repeat
 from penstock.client.values import each, payload_list, reason, refuse
 from penstock.models import Published, PublishedMany
 from penstock.postgres import foreign
+from penstock.postgres.session import with_defaults
 from penstock.settings import Settings
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def test_what_is_no_connection_is_refused(thing: object) -> None:
 
 def test_a_dsn_keeps_what_it_says_and_gets_the_rest() -> None:
     settings = Settings(application_name="shop", connect_timeout=timedelta(seconds=3))
-    dsn = conninfo.with_defaults("host=h application_name=mine", settings)
+    dsn = with_defaults("host=h application_name=mine", settings)
     assert "application_name=mine" in dsn
     assert "connect_timeout=3" in dsn
     assert "keepalives_idle" in dsn

@@ -37,7 +37,7 @@ def test_attempts_that_fail_at_the_same_time_count_as_one() -> None:
 def test_a_success_opens_the_gate() -> None:
     gate = ConnectGate()
     gate.failed(100.0)
-    assert gate.failing
+    assert gate.failures
     gate.succeeded()
     assert gate.is_open(100.0)
-    assert not gate.failing
+    assert not gate.failures

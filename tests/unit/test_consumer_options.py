@@ -12,7 +12,7 @@ from penstock.client import consumer_options
 from penstock.client.claimed_messages import ClaimedMessages
 from penstock.client.consumer_options import Mode, Options, Stragglers, idle_pause
 from penstock.errors import InvalidSetting
-from penstock.postgres.subscription import Reach
+from penstock.postgres.session import Reach
 
 SECOND = timedelta(seconds=1)
 

@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.consumer_options import Mode
-from penstock.worker.options import (
-    Load,
-    Options,
-    averaged,
-    error_pause,
-    idle_pause,
-    waiting_room,
-    wanted,
-)
+from penstock.worker.invoke import averaged
+from penstock.worker.options import Options, error_pause, idle_pause
+from penstock.worker.runner import Load, waiting_room, wanted
 
 QUICK, SLOW = 0.0001, 10.0
 

@@ -41,7 +41,7 @@ from penstock.errors import (
     translated,
 )
 from penstock.postgres import connect
-from penstock.postgres._sync.connection import TimedConnection
+from penstock.postgres._sync.connections import TimedConnection
 from penstock.postgres.call import run
 from penstock.postgres.faults import LASTING_SECONDS, Overdue
 from penstock.settings import Settings, variable

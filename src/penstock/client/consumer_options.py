@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from penstock.errors import InvalidSetting
-from penstock.postgres.subscription import Reach
+from penstock.postgres.session import Reach
 
 _MOST_BATCH = 10_000
 _MOST_DOUBLINGS = 16

@@ -1,7 +1,12 @@
-"""What callers may write, brought into the one form that calls take."""
+"""Values on their way: what callers may write, the parameters of calls, the answers' rows.
+
+A row is read by position: calls name their columns, so a new column of the engine changes nothing.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,11 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from enum import StrEnum
+
+    from penstock.models import Json
+    from penstock.postgres.call import Reader, Row
 
 T = TypeVar("T")
 E = TypeVar("E", bound="StrEnum")
+Option = tuple[str, object]
 
 # A dead letter's error is read by a person, so a page of it is enough.
 LONGEST_ERROR = 2000
@@ -124,3 +133,97 @@ def storable(written: str) -> str:
     """Text that PostgreSQL takes: it has no U+0000, and half a surrogate pair can't be sent."""
     clean = written.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     return clean if len(clean) <= LONGEST_ERROR else clean[: LONGEST_ERROR - 1] + "…"
+
+
+# The parameters of calls
+
+
+def given(*options: Option) -> tuple[str, tuple[object, ...]]:
+    """The named arguments that have a value, ready to follow the positional ones."""
+    present = [(text, value) for text, value in options if value is not None]
+    return "".join(f", {text}" for text, _ in present), tuple(value for _, value in present)
+
+
+def to_json(value: Json) -> str:
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def whole_seconds(name: str, span: timedelta | None) -> int | None:
+    # Rounded up: a claim or a delay may last a little longer, never shorter than was asked for.
+    seconds = exact_seconds(name, span)
+    return None if seconds is None else math.ceil(seconds)
+
+
+def exact_seconds(name: str, span: timedelta | None) -> float | None:
+    span = duration(name, span)
+    return None if span is None else span.total_seconds()
+
+
+def listed(values: Sequence[T] | None) -> list[T] | None:
+    return None if values is None else list(values)
+
+
+# Reading rows
+
+
+def nothing(_rows: Sequence[Row]) -> None:
+    """The answer of a function that returns void."""
+
+
+def one(read: Callable[[Any], T]) -> Reader[T]:
+    """The single value of the single row."""
+
+    def reader(rows: Sequence[Row]) -> T:
+        return read(rows[0][0])
+
+    return reader
+
+
+def optional(read: Callable[[Any], T]) -> Reader[T | None]:
+    """The single value of the single row, where null means "no such thing"."""
+
+    def reader(rows: Sequence[Row]) -> T | None:
+        value = rows[0][0] if rows else None
+        return None if value is None else read(value)
+
+    return reader
+
+
+def column(read: Callable[[Any], T]) -> Reader[list[T]]:
+    """The first value of every row."""
+
+    def reader(rows: Sequence[Row]) -> list[T]:
+        return [read(row[0]) for row in rows]
+
+    return reader
+
+
+def single(read: Callable[[Row], T]) -> Reader[T]:
+    """The one row there is."""
+
+    def reader(rows: Sequence[Row]) -> T:
+        return read(rows[0])
+
+    return reader
+
+
+def maybe(read: Callable[[Row], T]) -> Reader[T | None]:
+    """The one row, if there is one."""
+
+    def reader(rows: Sequence[Row]) -> T | None:
+        return read(rows[0]) if rows else None
+
+    return reader
+
+
+def many(read: Callable[[Row], T]) -> Reader[list[T]]:
+    """Every row."""
+
+    def reader(rows: Sequence[Row]) -> list[T]:
+        return [read(row) for row in rows]
+
+    return reader
+
+
+def same(value: Any) -> Any:
+    return value

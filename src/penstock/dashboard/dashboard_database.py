@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
     from penstock.client.calls import Call
-    from penstock.postgres._async.connection import TimedConnection
+    from penstock.postgres._async.connections import TimedConnection
     from penstock.settings import Settings
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import penstock
 from penstock.extras import needs
-from penstock.observe import spans
+from penstock.observe import events
 
 with needs("tracing"):
     from opentelemetry import trace
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-    from penstock.observe.spans import Carried, Headers
+    from penstock.observe.events import Carried, Headers
 
 _CARRIER = TraceContextTextMapPropagator()
 _FIELDS = ("traceparent", "tracestate")
 
 
 class Tracer:
-    """Opens the spans; see `penstock.observe.spans.Tracer`."""
+    """Opens the spans; see `penstock.observe.events.Tracer`."""
 
     def __init__(self, provider: trace.TracerProvider | None, *, as_child: bool) -> None:
         self._tracer = trace.get_tracer("penstock", penstock.__version__, provider)
@@ -121,9 +121,9 @@ def start(provider: trace.TracerProvider | None = None, *, as_child: bool = Fals
 
     `as_child` puts the handling into the publisher's trace instead of linking to it only.
     """
-    spans.set_tracer(Tracer(provider, as_child=as_child))
+    events.set_tracer(Tracer(provider, as_child=as_child))
 
 
 def stop() -> None:
     """Trace no longer."""
-    spans.set_tracer(None)
+    events.set_tracer(None)

@@ -6,7 +6,7 @@ all give a connection the same way: keepalives, a limit to the server's silence,
 name, and the session settings that Penstock relies on.
 """
 
-from penstock.postgres._async.connection import connect as connect_async
-from penstock.postgres._sync.connection import connect
+from penstock.postgres._async.connections import connect as connect_async
+from penstock.postgres._sync.connections import connect
 
 __all__ = ["connect", "connect_async"]

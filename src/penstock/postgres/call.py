@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -12,13 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.rows import tuple_row
 
-from penstock.errors import QUEUE_BUSY, EngineError, InvalidArgument, PenstockError, translated
+from penstock.errors import EngineError, InvalidArgument, PenstockError, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from psycopg import Connection
-    from psycopg.errors import Diagnostic
 
 # A parameter of a call: the name of its argument, where it is named, and the type it is cast to.
 _PARAMETER = re.compile(r"(?:(\w+) => )?%s(?:::(\w+(?:\[\])?))?")
@@ -97,26 +93,3 @@ def run(connection: Connection[Any], call: Call[T]) -> T:
             return call.read(cursor.fetchall())
     except EngineError as error:
         raise explained(error, call) from error.__cause__
-
-
-@contextmanager
-def busy_noticed(connection: Any, call: Call[T]) -> Iterator[Callable[[T], T]]:
-    """Run a claim inside; the function given turns its answer into `busy` if it got no lock.
-
-    Such a claim returns no rows, like one on an empty queue; a notice tells the difference.
-    """
-    busy = call.busy
-    if busy is None:
-        yield lambda answer: answer
-        return
-    notices: list[str | None] = []
-
-    def note(diagnostic: Diagnostic) -> None:
-        if diagnostic.sqlstate == QUEUE_BUSY:
-            notices.append(diagnostic.message_primary)
-
-    connection.add_notice_handler(note)
-    try:
-        yield lambda answer: busy if notices else answer
-    finally:
-        connection.remove_notice_handler(note)

@@ -1,4 +1,4 @@
-"""Faults of calls: how they are noticed, what they mean, and whether the call is sent again.  No I/O.
+"""Faults of calls: how they are noticed, what they mean, whether the call is sent again.  No I/O.
 
 A server that is silent is noticed by a deadline on the driver's own conversation with it, and a
 commit that the standby has not confirmed by the server's warning.  `classify` gives every error its

@@ -6,6 +6,8 @@ psycopg rely on.  `ConnectGate` limits how often a client tries to connect.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -14,6 +16,8 @@ from penstock.backoff import backoff
 from penstock.errors import InvalidSetting
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from psycopg.pq.abc import PGconn
 
     from penstock.settings import Settings
@@ -92,13 +96,9 @@ class ConnectGate:
     """
 
     def __init__(self) -> None:
-        self._failures = 0
+        self.failures = 0
+        """Attempts that failed since the last that did not."""
         self._open_at = float("-inf")
-
-    @property
-    def failing(self) -> bool:
-        """Whether the last attempt failed."""
-        return self._failures > 0
 
     def is_open(self, now: float) -> bool:
         """Whether the next attempt may be made."""
@@ -107,12 +107,42 @@ class ConnectGate:
     def failed(self, now: float) -> None:
         """Count a failed attempt; those that were made at the same time count as one."""
         if self.is_open(now):
-            self._failures += 1
-            self._open_at = now + backoff(
-                self._failures, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE
-            )
+            self.failures += 1
+            self._open_at = now + backoff(self.failures, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
 
     def succeeded(self) -> None:
         """The server takes connections."""
-        self._failures = 0
+        self.failures = 0
+        """Attempts that failed since the last that did not."""
         self._open_at = float("-inf")
+
+
+# Listening
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerTimes:
+    """The listener's times, in seconds."""
+
+    heartbeat: float = 5.0
+    """Ask after this much silence."""
+    patience: float = 5.0
+    """An answer later than this never comes: together a dead line is noticed within 15 s."""
+    first_delay: float = 1.0
+    """Before the first attempt to connect again; doubles with each that fails."""
+    longest_delay: float = 30.0
+
+
+def listener_times(heartbeat: timedelta) -> ListenerTimes:
+    """The times that belong to a heartbeat: an answer may take as long again."""
+    return ListenerTimes(heartbeat.total_seconds(), heartbeat.total_seconds())
+
+
+class Reach(Enum):
+    """Can this watch be woken?"""
+
+    NOT_YET = "not yet"
+    """The line is being made, or was lost: poll meanwhile."""
+    HEARING = "hearing"
+    DEAF = "deaf"
+    """A pooler stands in between and hands sessions around, so LISTEN can't be relied on."""

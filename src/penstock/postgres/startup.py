@@ -11,13 +11,13 @@ from psycopg.pq import PGconn, Ping
 from penstock import embedded, schema
 from penstock.backoff import backoff
 from penstock.errors import DatabaseUnavailable
-from penstock.postgres._sync.connection import connect
+from penstock.postgres._sync.connections import connect
 from penstock.postgres.session import POOLED_DEFAULTS, require_pooled_default, with_defaults
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from penstock.postgres._sync.connection import TimedConnection
+    from penstock.postgres._sync.connections import TimedConnection
     from penstock.settings import Settings
 
 

@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import msgspec
 
 from penstock.client import calls
-from penstock.client.lent_connection import lent
 from penstock.errors import ClaimLost
 from penstock.worker.handler import Handler, Kind
-from penstock.worker.options import averaged
 from penstock.worker.outcomes import (
     ACKED,
     BY_HANDLER,
@@ -51,6 +49,8 @@ Next: TypeAlias = Callable[[Any], Awaitable[Any]]
 
 Middleware: TypeAlias = Callable[[Any, Next], Awaitable[Any]]
 """`async def layer(message, call_next)`.  What it raises counts as the handler's own."""
+# The share of the newest duration in the running average of them.
+_NEWEST = 0.1
 
 
 class Stage(Enum):
@@ -394,7 +394,7 @@ class _Transactional:
         async def in_transaction(given: Any) -> Any:
             nonlocal outcome
             async with self._database.transaction() as connection:
-                with lent(self._database, connection):
+                with self._database.lend(connection):
                     result = await self._handler.function(given, connection)
                 await self._ack(message, connection)
             outcome = SETTLED
@@ -523,3 +523,8 @@ def plain(record: Any, message: Any) -> Any:
     if not isinstance(record, msgspec.Struct):
         return message
     return msgspec.structs.replace(record, payload=message.payload)
+
+
+def averaged(average: float | None, newest: float) -> float:
+    """The running average of durations."""
+    return newest if average is None else average + _NEWEST * (newest - average)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from penstock.backoff import backoff, doubled
@@ -29,11 +30,6 @@ _USUAL_BATCH = 100
 _LONGEST_POLL = timedelta(seconds=5)
 _LONGEST_SLEEP = timedelta(seconds=30)
 _SHORTEST_CLAIM = timedelta(seconds=1)
-# A message should not wait longer than this in a worker whose slots are busy: another worker may
-# be idle.
-WAIT_HORIZON_SECONDS = 0.1
-# The share of the newest duration in the running average of them.
-_NEWEST = 0.1
 _LONGEST_ERROR_PAUSE_SECONDS = 30.0
 # A little after the moment at which something is due, so that the look finds it.
 _AFTER_DUE_SECONDS = 0.005
@@ -46,7 +42,7 @@ class RunIn(StrEnum):
     PROCESS = "process"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """What a handler was registered with."""
 
@@ -96,12 +92,12 @@ class Options:
         for check in (_check_numbers, _check_durations, _check_claim):
             check(self)
 
-    @property
+    @cached_property
     def most_claimed(self) -> int:
         """Messages one claim takes at most."""
         return self.batch_size or max(_USUAL_BATCH, 4 * self.concurrency)
 
-    @property
+    @cached_property
     def most_waiting(self) -> int:
         """Messages that may wait for a free slot."""
         return 2 * self.most_claimed if self.prefetch is None else self.prefetch
@@ -196,49 +192,7 @@ def _check_claim(options: Options) -> None:
         raise InvalidSetting(f"claim_for is {options.claim_for}: a claim lasts a second at least")
 
 
-# When to look, and for how much
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What a handler holds at one moment."""
-
-    held: int
-    """Claimed and not yet finished in the database: running, waiting, or on its way to be acked."""
-    running: int
-    waiting: int
-    seconds: float | None
-    """How long a message takes, on average; None: none has finished yet."""
-    closed: bool = False
-    """A message has to be handled alone in the worker: claim nothing."""
-
-
-def waiting_room(options: Options, seconds: float | None) -> int:
-    """How many messages may wait for a slot: as many as are worked off in a moment."""
-    if seconds is None:
-        return 0
-    quickly = options.concurrency * WAIT_HORIZON_SECONDS / max(seconds, 1e-6)
-    return min(options.most_waiting, int(quickly))
-
-
-def wanted(options: Options, load: Load) -> int:
-    """How many messages to claim now; 0: none, until something has finished."""
-    if load.closed:
-        return 0
-    waiting_room_now = waiting_room(options, load.seconds)
-    begun = load.running + load.waiting
-    # A thread that outlived its message holds nothing, but still has its slot.
-    room = options.concurrency + waiting_room_now - max(load.held, begun)
-    idle_slots = begun < options.concurrency
-    # Claims come in batches when the waiting room is half empty, not one by one.
-    if not idle_slots and load.waiting > waiting_room_now // 2:
-        return 0
-    return max(0, min(room, options.most_claimed))
-
-
-def averaged(average: float | None, newest: float) -> float:
-    """The running average of durations."""
-    return newest if average is None else average + _NEWEST * (newest - average)
+# When to look
 
 
 def idle_pause(

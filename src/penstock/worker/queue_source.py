@@ -16,9 +16,9 @@ from penstock.client import calls
 from penstock.client._async.message import Message
 from penstock.client.consumer_options import LONGEST_REGISTERED, Mode, registration
 from penstock.client.values import claim_token
-from penstock.observe import spans
+from penstock.observe import events
 from penstock.observe.events import Event, Name, emit
-from penstock.postgres.subscription import Reach
+from penstock.postgres.session import Reach
 from penstock.worker.invoke import Claim, Invoker, invoker_for
 from penstock.worker.options import idle_pause
 from penstock.worker.outcomes import Verdict
@@ -232,7 +232,7 @@ class QueueSource:
 
     def span(self, claim: Claim) -> AbstractContextManager[None]:
         record: ClaimedMessage = claim.record
-        return spans.processing(self.queue, record.id, record.attempt, record.headers)
+        return events.processing(self.queue, record.id, record.attempt, record.headers)
 
     async def begin_attempt(self, claim: Claim) -> bool:
         call = calls.begin_attempt(self.queue, claim.id, claim.token)

@@ -22,7 +22,7 @@ from penstock.observe.events import has_subscribers
 from penstock.worker.ack_batcher import AckBatcher
 from penstock.worker.failure_log import FailureLog
 from penstock.worker.invoke import Claim, Slots, Stage
-from penstock.worker.options import Load, error_pause, wanted
+from penstock.worker.options import error_pause
 from penstock.worker.outcomes import ACKED, RELEASED, Outcome, Verdict
 from penstock.worker.quarantine import Quarantine
 
@@ -40,6 +40,9 @@ _SETTLING = Stage.SETTLING
 _TOLD = (Verdict.SETTLED, Verdict.BY_HANDLER)
 """The database knows already."""
 
+# A message should not wait longer than this in a worker whose slots are busy: another worker may
+# be idle.
+WAIT_HORIZON_SECONDS = 0.1
 # A claim with less than this share of its time left is extended: several more tries fit in.
 EXTEND_BELOW = 0.5
 # Reviews in one claim's time.
@@ -504,3 +507,43 @@ class Heartbeat:
             if each not in kept and each.stage is not Stage.SETTLING and not each.finished:
                 self._runner.lose(each)
         self._source.tell_extended(len(kept))
+
+
+# How much to claim
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a handler holds at one moment."""
+
+    held: int
+    """Claimed and not yet finished in the database: running, waiting, or on its way to be acked."""
+    running: int
+    waiting: int
+    seconds: float | None
+    """How long a message takes, on average; None: none has finished yet."""
+    closed: bool = False
+    """A message has to be handled alone in the worker: claim nothing."""
+
+
+def waiting_room(options: Options, seconds: float | None) -> int:
+    """How many messages may wait for a slot: as many as are worked off in a moment."""
+    if seconds is None:
+        return 0
+    quickly = options.concurrency * WAIT_HORIZON_SECONDS / max(seconds, 1e-6)
+    return min(options.most_waiting, int(quickly))
+
+
+def wanted(options: Options, load: Load) -> int:
+    """How many messages to claim now; 0: none, until something has finished."""
+    if load.closed:
+        return 0
+    waiting_room_now = waiting_room(options, load.seconds)
+    begun = load.running + load.waiting
+    # A thread that outlived its message holds nothing, but still has its slot.
+    room = options.concurrency + waiting_room_now - max(load.held, begun)
+    idle_slots = begun < options.concurrency
+    # Claims come in batches when the waiting room is half empty, not one by one.
+    if not idle_slots and load.waiting > waiting_room_now // 2:
+        return 0
+    return max(0, min(room, options.most_claimed))

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 from penstock.client import calls
 from penstock.client._async.client import connect
 from penstock.client.calls import Call
-from penstock.client.rows import one
+from penstock.client.values import one
 from penstock.errors import InvalidSetting
 from penstock.observe import events
 from tests.fixtures.clock import advance

@@ -15,7 +15,7 @@ from penstock.client import consumer_options
 from penstock.client._async import consumer as consumer_module
 from penstock.client._async.client import connect
 from penstock.observe import Event, Name, subscribe
-from penstock.postgres.subscription import Reach
+from penstock.postgres.session import Reach
 from tests.fixtures.patience import eventually_async
 
 if TYPE_CHECKING:

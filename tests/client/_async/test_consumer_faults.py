@@ -11,7 +11,7 @@ import pytest
 from penstock import errors
 from penstock.client._async.client import connect
 from penstock.postgres._async.listener import Listener
-from penstock.postgres.subscription import ListenerTimes, Reach
+from penstock.postgres.session import ListenerTimes, Reach
 from tests.fixtures.patience import eventually_async
 from tests.fixtures.proxy import Moment
 

@@ -10,8 +10,8 @@ import pytest
 from penstock import errors
 from penstock.client import calls
 from penstock.client._async.client import connect
-from penstock.client.rows import nothing
-from penstock.postgres._async import connection as connection_module
+from penstock.client.values import nothing
+from penstock.postgres._async import connections as connection_module
 from tests.fixtures.patience import eventually_async
 from tests.fixtures.proxy import Way
 

@@ -12,7 +12,7 @@ from penstock.client import calls
 from penstock.postgres._async.concurrency import sleep
 from penstock.postgres._async.database import Database as Connections
 from penstock.postgres._async.listener import Listener, Watch
-from penstock.postgres.subscription import ListenerTimes, Reach
+from penstock.postgres.session import ListenerTimes, Reach
 from penstock.settings import Settings
 from tests.fixtures.patience import eventually_async
 from tests.fixtures.proxy import Way

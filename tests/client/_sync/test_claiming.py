@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from penstock.client import calls
 from penstock.client._sync.client import connect
 from penstock.client.calls import Call
-from penstock.client.rows import one
+from penstock.client.values import one
 from penstock.errors import InvalidSetting
 from penstock.observe import events
 from tests.fixtures.clock import advance

@@ -12,7 +12,7 @@ import pytest
 from penstock import errors
 from penstock.client._sync.client import connect
 from penstock.postgres._sync.listener import Listener
-from penstock.postgres.subscription import ListenerTimes, Reach
+from penstock.postgres.session import ListenerTimes, Reach
 from tests.fixtures.patience import eventually_sync
 from tests.fixtures.proxy import Moment
 

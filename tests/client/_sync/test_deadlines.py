@@ -11,8 +11,8 @@ import pytest
 from penstock import errors
 from penstock.client import calls
 from penstock.client._sync.client import connect
-from penstock.client.rows import nothing
-from penstock.postgres._sync import connection as connection_module
+from penstock.client.values import nothing
+from penstock.postgres._sync import connections as connection_module
 from tests.fixtures.patience import eventually_sync
 from tests.fixtures.proxy import Way
 

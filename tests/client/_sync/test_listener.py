@@ -13,7 +13,7 @@ from penstock.client import calls
 from penstock.postgres._sync.concurrency import sleep
 from penstock.postgres._sync.database import Database as Connections
 from penstock.postgres._sync.listener import Listener, Watch
-from penstock.postgres.subscription import ListenerTimes, Reach
+from penstock.postgres.session import ListenerTimes, Reach
 from penstock.settings import Settings
 from tests.fixtures.patience import eventually_sync
 from tests.fixtures.proxy import Way

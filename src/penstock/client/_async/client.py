@@ -15,15 +15,14 @@ from penstock.client._async.message import Message
 from penstock.client._async.temporary_queue import TemporaryQueue
 from penstock.client.batches import batches_async
 from penstock.client.consumer_options import Mode, Options
-from penstock.client.lent_connection import lent_connection
 from penstock.client.values import CLAIM_FOR, duration, each, new_token, payload_list, refuse
 from penstock.models import Published, PublishedMany
-from penstock.observe import Event, Name, emit, spans
+from penstock.observe import Event, Name, emit, events
 from penstock.payloads import codec_for
 from penstock.postgres._async.concurrency import monotonic, on_fork, sleep
 from penstock.postgres._async.database import Database
 from penstock.postgres._async.listener import Listener
-from penstock.postgres.subscription import listener_times
+from penstock.postgres.session import listener_times
 from penstock.settings import Settings, SettingsOptions
 
 if TYPE_CHECKING:
@@ -191,13 +190,13 @@ class Client:
         refuse("expires_in", expires_in, "expires_at", expires_at)
         refuse("wait", wait, "connection", connection, "no consumer sees it before you commit")
         if wait is None:
-            connection = connection or lent_connection(self.database)
+            connection = connection or self.database.lent_connection()
         duration("wait", wait)
-        with spans.publishing(topic) as trace:
+        with events.publishing(topic) as trace:
             call = calls.publish(
                 topic,
                 payload,
-                headers=spans.joined(headers, trace),
+                headers=events.joined(headers, trace),
                 key=key,
                 priority=priority,
                 delay=delay,
@@ -242,14 +241,14 @@ class Client:
         refuse("expires_in", expires_in, "expires_at", expires_at)
         refuse("wait", wait, "connection", connection, "no consumer sees them before you commit")
         if wait is None:
-            connection = connection or lent_connection(self.database)
+            connection = connection or self.database.lent_connection()
         duration("wait", wait)
         batch = payload_list(payloads)
-        with spans.publishing(topic, len(batch)) as trace:
+        with events.publishing(topic, len(batch)) as trace:
             call = calls.publish_many(
                 topic,
                 batch,
-                headers=each(spans.joined_each(headers, trace)),
+                headers=each(events.joined_each(headers, trace)),
                 keys=each(keys),
                 priorities=each(priorities),
                 delays=each(delays),
@@ -284,7 +283,7 @@ class Client:
         `progress` is called with the number published so far.
         """
         published = 0
-        connection = connection or lent_connection(self.database)
+        connection = connection or self.database.lent_connection()
         async for batch in batches_async(payloads, batch_size):
             lines = outgoing.lines(batch)
             copy = partial(_copy, topic=topic, lines=lines)

@@ -28,7 +28,7 @@ from penstock.errors import (
 from penstock.observe import events
 from penstock.payloads import codec_for
 from penstock.postgres._sync.concurrency import Background, Event, Lock, monotonic
-from penstock.postgres.subscription import Reach
+from penstock.postgres.session import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.client import calls, reply
-from penstock.client.lent_connection import lent_connection
 from penstock.models import Published
 from penstock.observe import Event, Name, emit
 from penstock.payloads import PLAIN
@@ -137,7 +136,7 @@ class Message(Generic[P]):
             headers=reply.reply_headers(self.headers, self.id),
             correlation_id=self.correlation_id,
         )
-        connection = connection or lent_connection(self._database)
+        connection = connection or self._database.lent_connection()
         number = self._database.run(call, connection=connection)
         return Published(number)
 

@@ -31,16 +31,22 @@ from penstock.client.calls.messages import (
     begin_attempt,
     browse,
     bury,
+    channel,
     consume,
     consume_batch,
     consume_deferring,
     extend,
     extend_many,
+    mark,
     message_state,
     nack,
     nack_many,
+    next_visible_in,
+    next_visible_time,
+    outlook,
     release,
     release_many,
+    start_waiting,
 )
 from penstock.client.calls.publications import (
     COPY_INTO_STAGE,
@@ -50,7 +56,6 @@ from penstock.client.calls.publications import (
     publish_stage,
 )
 from penstock.client.calls.queues import (
-    channel,
     cleanup_queue,
     create_queue,
     delete_queue,
@@ -58,16 +63,11 @@ from penstock.client.calls.queues import (
     grant_queue,
     key_counts,
     list_queues,
-    mark,
-    next_visible_in,
-    next_visible_time,
-    outlook,
     pause_queue,
     purge_queue,
     queue_statistics,
     resume_queue,
     revoke_queue,
-    start_waiting,
 )
 from penstock.client.calls.readers import (
     commit_window,

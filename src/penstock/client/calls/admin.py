@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.client import rows
 from penstock.client.facts import StepDone
-from penstock.client.rows import many, maybe, nothing, one
+from penstock.client.values import many, maybe, nothing, one
+from penstock.models import HealthCheck
 from penstock.postgres.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.models import HealthCheck
     from penstock.postgres.call import Row
 
 
@@ -34,7 +33,7 @@ def health() -> Call[list[HealthCheck]]:
     return Call(
         "select name, ok, detail, advice from penstock.health()",
         (),
-        many(rows.health_check),
+        many(_health_check),
         lasting=True,
     )
 
@@ -54,3 +53,7 @@ def configuration() -> Call[dict[str, str | None]]:
 
 def _named(found: Sequence[Row]) -> dict[str, str | None]:
     return {name: value for name, value in found}  # noqa: C416 - rows are no pairs to mypy
+
+
+def _health_check(row: Row) -> HealthCheck:
+    return HealthCheck(*row)

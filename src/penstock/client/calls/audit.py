@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.calls.parameters import to_json
 from penstock.client.facts import AuditEntry
-from penstock.client.rows import many, one
+from penstock.client.values import many, one, to_json
 from penstock.postgres.call import Call, Repeat
 
 if TYPE_CHECKING:

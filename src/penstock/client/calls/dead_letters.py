@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.client import rows
-from penstock.client.calls.parameters import given, listed
-from penstock.client.rows import many, maybe, one, optional
+from penstock.client.values import given, listed, many, maybe, one, optional, same
+from penstock.models import DeadLetter, MessageId
 from penstock.postgres.call import Call, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.models import DeadLetter
+    from penstock.postgres.call import Row
+
 
 COLUMNS = (
     "message_id, queue_name, payload, headers, key, delivery_attempts, last_error, published_at, "
@@ -26,7 +26,7 @@ def list_dead_letters(queue: str | None = None) -> Call[list[DeadLetter]]:
     return Call(
         f"select {COLUMNS} from penstock.list_dlq_messages(%s)",
         (queue,),
-        many(rows.dead_letter),
+        many(read_dead_letter),
         lasting=True,
     )
 
@@ -35,7 +35,7 @@ def dead_letter(queue: str, message_id: int) -> Call[DeadLetter | None]:
     return Call(
         f"select {COLUMNS} from penstock.list_dlq_messages(%s) where message_id = %s",
         (queue, message_id),
-        maybe(rows.dead_letter),
+        maybe(read_dead_letter),
     )
 
 
@@ -43,7 +43,7 @@ def dead_letter_history(queue: str, message_id: int) -> Call[list[dict[str, Any]
     return Call(
         "select history from penstock.list_dlq_messages(%s) where message_id = %s",
         (queue, message_id),
-        optional(rows.same),
+        optional(same),
     )
 
 
@@ -71,3 +71,7 @@ def purge_dead_letters(
         repeat=Repeat.BEFORE_SENDING,
         lasting=True,
     )
+
+
+def read_dead_letter(row: Row) -> DeadLetter:
+    return DeadLetter(MessageId(row[0]), *row[1:])

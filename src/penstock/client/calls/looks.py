@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.calls.parameters import to_json
 from penstock.client.facts import (
     Activity,
     Consumer,
@@ -19,7 +18,7 @@ from penstock.client.facts import (
     Step,
     Stream,
 )
-from penstock.client.rows import many, maybe, one, same
+from penstock.client.values import many, maybe, one, same, to_json
 from penstock.postgres.call import Call
 
 if TYPE_CHECKING:

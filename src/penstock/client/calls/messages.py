@@ -6,11 +6,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.client import rows
-from penstock.client.calls.parameters import given, whole_seconds
-from penstock.client.rows import column, many, maybe, one, optional
-from penstock.client.values import reason
-from penstock.models import BrowsedMessage, ClaimedMessage, MessageId, MessageState
+from penstock.client.values import (
+    column,
+    given,
+    many,
+    maybe,
+    one,
+    optional,
+    reason,
+    same,
+    single,
+    whole_seconds,
+)
+from penstock.models import BrowsedMessage, ClaimedMessage, MessageId, MessageState, Outlook
 from penstock.postgres.call import Call
 
 if TYPE_CHECKING:
@@ -46,7 +54,7 @@ def consume(queue: str, token: str, claim_for: timedelta) -> Call[ClaimedMessage
     return Call(
         f"select {_MESSAGE} from penstock.consume_message(%s, %s, %s::int)",
         (queue, token, whole_seconds("claim_for", claim_for)),
-        maybe(rows.message),
+        maybe(_message),
     )
 
 
@@ -56,7 +64,7 @@ def consume_batch(
     return Call(
         f"select {_MESSAGE} from penstock.consume_messages_batch(%s, %s, %s::int, %s::int)",
         (queue, token, whole_seconds("claim_for", claim_for), size),
-        many(rows.message),
+        many(_message),
         busy=Busy(),
     )
 
@@ -76,7 +84,7 @@ def consume_deferring(queue: str, token: str, claim_for: timedelta, size: int) -
 
 
 def _claimed(found: Sequence[Row]) -> Claimed:
-    messages = [rows.message(row[:-1]) for row in found]
+    messages = [_message(row[:-1]) for row in found]
     return Claimed(messages, [MessageId(row[0]) for row in found if row[-1]])
 
 
@@ -113,7 +121,7 @@ def _acked_and_claimed(
     found: Sequence[Row],
 ) -> tuple[list[MessageId], list[ClaimedMessage]]:
     acked = dict.fromkeys(MessageId(row[0]) for row in found if row[0] is not None)
-    return list(acked), [rows.message(row[1:]) for row in found if row[0] is None]
+    return list(acked), [_message(row[1:]) for row in found if row[0] is None]
 
 
 def ack(queue: str, message_id: int, token: str) -> Call[bool]:
@@ -214,7 +222,7 @@ def extend(queue: str, message_id: int, token: str, extension: timedelta) -> Cal
     return Call(
         "select penstock.extend_message_vt(%s, %s::bigint, %s, %s::int)",
         (queue, message_id, token, whole_seconds("extension", extension)),
-        optional(rows.same),
+        optional(same),
     )
 
 
@@ -225,7 +233,7 @@ def extend_many(
         "select message_id, vt from "
         "penstock.batch_extend_message_vt(%s, %s::bigint[], %s, %s::int)",
         (queue, list(message_ids), token, whole_seconds("extension", extension)),
-        many(rows.extension),
+        many(_extension),
     )
 
 
@@ -233,7 +241,7 @@ def browse(queue: str, *, after: int = 0, page_size: int = 100) -> Call[list[Bro
     return Call(
         f"select {_BROWSED} from penstock.browse_messages(%s, %s::bigint, %s::int)",
         (queue, after, page_size),
-        many(rows.browsed),
+        many(_browsed),
     )
 
 
@@ -259,3 +267,64 @@ def all_done(topic: str, message_ids: Sequence[int]) -> Call[bool]:
         (list(message_ids), topic),
         one(bool),
     )
+
+
+# Waiting for messages
+
+
+def next_visible_time(queue: str) -> Call[datetime | None]:
+    return Call("select penstock.get_next_visible_time(%s)", (queue,), optional(same))
+
+
+def next_visible_in(queue: str) -> Call[timedelta | None]:
+    """The same as a duration, so that no client's clock is asked."""
+    return Call(
+        "select penstock.get_next_visible_time(%s) - penstock.clock()",
+        (queue,),
+        optional(same),
+    )
+
+
+def outlook(queue: str) -> Call[Outlook]:
+    """What an idle consumer decides by; both as of one moment."""
+    return Call(
+        "select penstock.get_next_visible_time(%s) - penstock.clock(), "
+        "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
+        (queue,),
+        single(lambda row: Outlook(*row)),
+    )
+
+
+def mark() -> Call[int]:
+    """The id of a new transaction: every transaction that writes already has a lower one."""
+    return Call("select pg_current_xact_id()::text::bigint", (), one(int))
+
+
+def channel(queue: str) -> Call[str]:
+    return Call("select penstock.queue_channel(%s)", (queue,), one(str))
+
+
+def start_waiting(queue: str, span: timedelta, token: str | None = None) -> Call[str]:
+    """Ask publishers to notify for this long; the answer is the channel.
+
+    The next claim with this token that finds something ends it; without a token, any claim does.
+    """
+    parameters = (queue, whole_seconds("span", span), token)
+    return Call("select penstock.start_waiting(%s, %s::int, %s)", parameters, one(str))
+
+
+# Reading rows
+
+
+def _message(row: Row) -> ClaimedMessage:
+    return ClaimedMessage(MessageId(row[0]), *row[1:])
+
+
+def _extension(row: Row) -> tuple[MessageId, datetime]:
+    return MessageId(row[0]), row[1]
+
+
+def _browsed(row: Row) -> BrowsedMessage:
+    *facts, blocked_by, state, token, until = row[2:]
+    facts += [blocked_by, state and MessageState(state), token, until]
+    return BrowsedMessage(MessageId(row[0]), MessageState(row[1]), *facts)

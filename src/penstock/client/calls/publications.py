@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.calls.parameters import given
-from penstock.client.rows import column, nothing, one
-from penstock.client.values import duration, moment, text, whole
+from penstock.client.values import column, duration, given, moment, nothing, one, text, whole
 from penstock.models import MessageId
 from penstock.payloads import encode
 from penstock.postgres.call import Call, Repeat

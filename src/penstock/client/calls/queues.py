@@ -5,22 +5,37 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from penstock.client import rows
-from penstock.client.calls.parameters import exact_seconds, given, to_json, whole_seconds
-from penstock.client.rows import many, nothing, one, optional, single
-from penstock.client.values import choice, duration, moment, text
+from penstock.client.values import (
+    choice,
+    duration,
+    exact_seconds,
+    given,
+    many,
+    moment,
+    nothing,
+    one,
+    same,
+    single,
+    text,
+    to_json,
+    whole_seconds,
+)
 from penstock.models import (
     Json,
     KeyCount,
     Notify,
     Ordering,
-    Outlook,
     QueueId,
     QueueInfo,
     QueueStatistics,
 )
 from penstock.postgres.call import Call
+
+if TYPE_CHECKING:
+    from penstock.postgres.call import Row
+
 
 _QUEUE = (
     "id, name, topic_name, ordering, notify, exclusive, keep_alive_until, max_delivery_attempts, "
@@ -75,14 +90,14 @@ def delete_queue(queue: str) -> Call[None]:
 
 
 def list_queues() -> Call[list[QueueInfo]]:
-    return Call(f"select {_QUEUE} from penstock.list_queues()", (), many(rows.queue))
+    return Call(f"select {_QUEUE} from penstock.list_queues()", (), many(_queue))
 
 
 def queue_statistics(queue: str) -> Call[QueueStatistics]:
     return Call(
         f"select {_STATISTICS} from penstock.get_queue_statistics(%s)",
         (queue,),
-        single(rows.statistics),
+        single(_statistics),
     )
 
 
@@ -90,7 +105,7 @@ def extend_keep_alive(queue: str, keep_alive: timedelta) -> Call[datetime]:
     return Call(
         "select penstock.extend_queue_keep_alive(%s, %s::int)",
         (queue, whole_seconds("keep_alive", keep_alive)),
-        one(rows.same),
+        one(same),
     )
 
 
@@ -99,39 +114,11 @@ def purge_queue(queue: str) -> Call[int]:
 
 
 def pause_queue(queue: str) -> Call[datetime]:
-    return Call("select penstock.pause_queue(%s)", (queue,), one(rows.same))
+    return Call("select penstock.pause_queue(%s)", (queue,), one(same))
 
 
 def resume_queue(queue: str) -> Call[bool]:
     return Call("select penstock.resume_queue(%s)", (queue,), one(bool))
-
-
-def next_visible_time(queue: str) -> Call[datetime | None]:
-    return Call("select penstock.get_next_visible_time(%s)", (queue,), optional(rows.same))
-
-
-def next_visible_in(queue: str) -> Call[timedelta | None]:
-    """The same as a duration, so that no client's clock is asked."""
-    return Call(
-        "select penstock.get_next_visible_time(%s) - penstock.clock()",
-        (queue,),
-        optional(rows.same),
-    )
-
-
-def outlook(queue: str) -> Call[Outlook]:
-    """What an idle consumer decides by; both as of one moment."""
-    return Call(
-        "select penstock.get_next_visible_time(%s) - penstock.clock(), "
-        "pg_snapshot_xmin(pg_current_snapshot())::text::bigint",
-        (queue,),
-        single(rows.outlook),
-    )
-
-
-def mark() -> Call[int]:
-    """The id of a new transaction: every transaction that writes already has a lower one."""
-    return Call("select pg_current_xact_id()::text::bigint", (), one(int))
 
 
 def key_counts(queue: str, *, limit: int = 100) -> Call[list[KeyCount]]:
@@ -139,26 +126,13 @@ def key_counts(queue: str, *, limit: int = 100) -> Call[list[KeyCount]]:
     return Call(
         "select key, message_count from penstock.key_counts(%s, %s::int)",
         (queue, limit),
-        many(rows.key_count),
+        many(_key_count),
     )
 
 
 def cleanup_queue(queue: str) -> Call[int]:
     """Forget what the queue has completed."""
     return Call("select penstock.cleanup_queue_messages(%s)", (queue,), one(int), lasting=True)
-
-
-def channel(queue: str) -> Call[str]:
-    return Call("select penstock.queue_channel(%s)", (queue,), one(str))
-
-
-def start_waiting(queue: str, span: timedelta, token: str | None = None) -> Call[str]:
-    """Ask publishers to notify for this long; the answer is the channel.
-
-    The next claim with this token that finds something ends it; without a token, any claim does.
-    """
-    parameters = (queue, whole_seconds("span", span), token)
-    return Call("select penstock.start_waiting(%s, %s::int, %s)", parameters, one(str))
 
 
 def grant_queue(queue: str, role: str) -> Call[None]:
@@ -174,3 +148,32 @@ def _start(start_at: datetime | str | None) -> str | None:
         return text("start_at", start_at)
     moment("start_at", start_at)
     return start_at.isoformat()
+
+
+def _queue(row: Row) -> QueueInfo:
+    (number, name, of_topic, ordering, notify, exclusive, until, attempts, base, cap, *rest) = row
+    created, retention, wanted, paused = rest
+    return QueueInfo(
+        id=QueueId(number),
+        name=name,
+        topic=of_topic,
+        ordering=Ordering(ordering),
+        notify=Notify(notify),
+        exclusive=exclusive,
+        keep_alive_until=until,
+        max_delivery_attempts=attempts,
+        retry_base=timedelta(seconds=float(base)),
+        retry_cap=timedelta(seconds=float(cap)),
+        created_at=created,
+        retention=retention,
+        filter=wanted,
+        paused_at=paused,
+    )
+
+
+def _statistics(row: Row) -> QueueStatistics:
+    return QueueStatistics(*row)
+
+
+def _key_count(row: Row) -> KeyCount:
+    return KeyCount(*row)

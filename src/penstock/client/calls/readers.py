@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from penstock.client import rows
-from penstock.client.calls.parameters import given
-from penstock.client.rows import many, nothing, one
-from penstock.models import LogMessage, ReaderId, ReaderInfo
+from penstock.client.values import given, many, nothing, one
+from penstock.models import LogMessage, MessageId, ReaderId, ReaderInfo
 from penstock.postgres.call import Call
+
+if TYPE_CHECKING:
+    from penstock.postgres.call import Row
+
 
 _READER = "id, name, topic_name, created_at, committed_at, lag"
 _LOGGED = (
@@ -39,7 +42,7 @@ def delete_reader(reader: str) -> Call[None]:
 
 
 def list_readers() -> Call[list[ReaderInfo]]:
-    return Call(f"select {_READER} from penstock.list_readers()", (), many(rows.reader))
+    return Call(f"select {_READER} from penstock.list_readers()", (), many(_reader))
 
 
 def read_window(reader: str, *, limit: int = 1000) -> Call[list[LogMessage]]:
@@ -47,7 +50,7 @@ def read_window(reader: str, *, limit: int = 1000) -> Call[list[LogMessage]]:
     return Call(
         f"select {_LOGGED} from penstock.read_window(%s, %s::int)",
         (reader, limit),
-        many(rows.logged),
+        many(logged),
     )
 
 
@@ -61,3 +64,11 @@ def grant_reader(reader: str, role: str) -> Call[None]:
 
 def revoke_reader(reader: str, role: str) -> Call[None]:
     return Call("select penstock.revoke_reader(%s, %s)", (reader, role), nothing)
+
+
+def _reader(row: Row) -> ReaderInfo:
+    return ReaderInfo(ReaderId(row[0]), *row[1:])
+
+
+def logged(row: Row) -> LogMessage:
+    return LogMessage(MessageId(row[0]), *row[1:])

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.client import rows
-from penstock.client.calls.parameters import given
-from penstock.client.rows import many, nothing, one
+from penstock.client.values import given, many, nothing, one
 from penstock.models import TopicId, TopicInfo
 from penstock.postgres.call import Call
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    from penstock.postgres.call import Row
 
 _TOPIC = "id, name, created_at, retention, queue_count, reader_count"
 
@@ -34,7 +34,7 @@ def delete_topic(topic: str) -> Call[None]:
 
 
 def list_topics() -> Call[list[TopicInfo]]:
-    return Call(f"select {_TOPIC} from penstock.list_topics()", (), many(rows.topic))
+    return Call(f"select {_TOPIC} from penstock.list_topics()", (), many(_topic))
 
 
 def cleanup_topic(topic: str) -> Call[int]:
@@ -48,3 +48,7 @@ def grant_topic(topic: str, role: str) -> Call[None]:
 
 def revoke_topic(topic: str, role: str) -> Call[None]:
     return Call("select penstock.revoke_topic(%s, %s)", (topic, role), nothing)
+
+
+def _topic(row: Row) -> TopicInfo:
+    return TopicInfo(TopicId(row[0]), *row[1:])

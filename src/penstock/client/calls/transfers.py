@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.client import rows
 from penstock.client.calls.dead_letters import COLUMNS as DEAD_LETTER
-from penstock.client.calls.parameters import given, listed
-from penstock.client.rows import many, nothing, one
+from penstock.client.calls.dead_letters import read_dead_letter
+from penstock.client.calls.readers import logged
+from penstock.client.values import given, listed, many, nothing, one
 from penstock.postgres.call import Call, Repeat
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def browse_topic(topic: str, *, after: int, page_size: int) -> Call[list[LogMess
     return Call(
         f"select {_LOG} from penstock.browse_topic(%s, %s::bigint, %s::int)",
         (topic, after, page_size),
-        many(rows.logged),
+        many(logged),
     )
 
 
@@ -66,7 +66,7 @@ def dead_letter_page(queue: str | None, *, after: int, page_size: int) -> Call[l
     return Call(
         f"select id, {DEAD_LETTER} from penstock.list_dlq_messages(%s, %s::bigint, %s::int)",
         (queue, after, page_size),
-        many(lambda row: Placed(row[0], rows.dead_letter(row[1:]))),
+        many(lambda row: Placed(row[0], read_dead_letter(row[1:]))),
     )
 
 

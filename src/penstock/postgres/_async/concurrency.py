@@ -23,12 +23,12 @@ __all__ = [
     "Doorbell",
     "Event",
     "Lock",
-    "cancellations",
+    "current_task",
     "home",
     "in_thread",
     "monotonic",
+    "not_at_home",
     "on_fork",
-    "require_home",
     "sleep",
 ]
 
@@ -39,21 +39,15 @@ Lock = asyncio.Lock
 monotonic = time.monotonic
 sleep = asyncio.sleep
 home = asyncio.get_running_loop
+current_task = asyncio.current_task
 
 
-def require_home(opened_in: object) -> None:
-    """Raise where a client's connections can't be used: in another event loop."""
-    if home() is not opened_in:
-        raise ClientClosed(
-            "the client was opened in another event loop, and its connections belong to that: "
-            "open, use and close it within one asyncio.run()"
-        )
-
-
-def cancellations() -> int:
-    """How many times the running task has been asked to end."""
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
+def not_at_home() -> ClientClosed:
+    """The error where a client's connections can't be used: in another event loop."""
+    return ClientClosed(
+        "the client was opened in another event loop, and its connections belong to that: "
+        "open, use and close it within one asyncio.run()"
+    )
 
 
 def on_fork(_forget: Callable[[], None]) -> None:

@@ -2,30 +2,37 @@
 
 A watch is woken by its channel's notifications, and whenever the connection is made or lost.
 During a gap notifications may have been missed, so each waiting consumer looks at its queue.
+
+The connection may be quiet for hours, so silence says nothing.  A heartbeat asks a question when
+it has been quiet for a while; an answer that does not come within the patience means a dead line.
+With the defaults a half-open socket is noticed after ten seconds.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import psycopg
-from psycopg import errors, pq
+from psycopg import errors, pq, sql
 
 from penstock.backoff import backoff
 from penstock.errors import PenstockError
 from penstock.observe import events
-from penstock.postgres import subscription
 from penstock.postgres._async.concurrency import Background, Doorbell, Event, monotonic
-from penstock.postgres.subscription import ListenerTimes, Reach, Subscriptions
+from penstock.postgres.session import ListenerTimes, Reach
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
     from types import TracebackType
 
-    from psycopg.sql import Composed
-
-    from penstock.postgres._async.connection import TimedConnection
+    from penstock.postgres._async.connections import TimedConnection
     from penstock.postgres._async.database import Database
     from penstock.postgres.call import Call
+
+W = TypeVar("W")
 
 _HEARTBEAT = "select 1"
 _FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
@@ -151,7 +158,7 @@ class Listener:
 
     async def _subscribe(self, line: Line) -> None:
         wanted = self._subscriptions.channels()
-        changes = subscription.changes(wanted, self._in_force)
+        changes = changes_between(wanted, self._in_force)
         if changes:
             # Behind a pooler a LISTEN would stay with a session that serves others next.
             if self._reach is Reach.HEARING:
@@ -162,7 +169,7 @@ class Listener:
                 self._wake(channel)
 
     async def _hear(self, line: Line) -> None:
-        rest = subscription.rest(line.heard_at, monotonic(), self._times)
+        rest = rest_before_heartbeat(line.heard_at, monotonic(), self._times)
         if rest > 0:
             await line.rest(rest)
         else:
@@ -212,7 +219,7 @@ class Line:
         self._heard: list[str] = []
         self.heard_at = monotonic()
 
-    async def ask(self, query: str | Composed) -> bytes | None:
+    async def ask(self, query: str | sql.Composed) -> bytes | None:
         """Send statements and wait for their end; the answer is the last one's first value."""
         deadline = monotonic() + self._patience
         self._pgconn.send_query(self._encoded(query))
@@ -265,7 +272,73 @@ class Line:
             self._heard.append(note.relname.decode(self._encoding))
             self.heard_at = monotonic()
 
-    def _encoded(self, query: str | Composed) -> bytes:
+    def _encoded(self, query: str | sql.Composed) -> bytes:
         if isinstance(query, str):
             return query.encode()
         return query.as_bytes(self._connection)
+
+
+# What the listener decides, without touching a socket or a clock
+
+
+def rest_before_heartbeat(heard_at: float, now: float, times: ListenerTimes) -> float:
+    """How long to wait for notifications before asking whether the line lives; 0: ask now."""
+    return max(0.0, heard_at + times.heartbeat - now)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What to tell the server, so that it notifies of the right channels."""
+
+    listen: frozenset[str]
+    unlisten: frozenset[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.listen or self.unlisten)
+
+    def statement(self) -> sql.Composed:
+        """All of it in one message to the server."""
+        words = [
+            *(sql.SQL("listen {}").format(sql.Identifier(each)) for each in sorted(self.listen)),
+            *(
+                sql.SQL("unlisten {}").format(sql.Identifier(each))
+                for each in sorted(self.unlisten)
+            ),
+        ]
+        return sql.SQL("; ").join(words)
+
+
+def changes_between(wanted: AbstractSet[str], in_force: AbstractSet[str]) -> Changes:
+    return Changes(frozenset(wanted - in_force), frozenset(in_force - wanted))
+
+
+class Subscriptions(Generic[W]):
+    """Who wants to be woken by which channel.  The blocking client's threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watches: dict[str, list[W]] = {}
+
+    def add(self, channel: str, watch: W) -> None:
+        with self._lock:
+            self._watches.setdefault(channel, []).append(watch)
+
+    def remove(self, channel: str, watch: W) -> None:
+        with self._lock:
+            watches = self._watches[channel]
+            watches.remove(watch)
+            if not watches:
+                del self._watches[channel]
+
+    def channels(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._watches)
+
+    def of(self, channel: str) -> list[W]:
+        with self._lock:
+            return list(self._watches.get(channel, ()))
+
+    def __iter__(self) -> Iterator[W]:
+        with self._lock:
+            all_watches = [watch for watches in self._watches.values() for watch in watches]
+        return iter(all_watches)

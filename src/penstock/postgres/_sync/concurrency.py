@@ -12,7 +12,9 @@ import threading
 import time
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from penstock.errors import ClientClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +25,12 @@ __all__ = [
     "Doorbell",
     "Event",
     "Lock",
-    "cancellations",
+    "current_task",
     "home",
     "in_thread",
     "monotonic",
+    "not_at_home",
     "on_fork",
-    "require_home",
     "sleep",
 ]
 
@@ -45,9 +47,16 @@ monotonic = time.monotonic
 sleep = time.sleep
 
 
-def cancellations() -> int:
-    """Always 0: a thread can't be asked to end."""
-    return 0
+class Task(Protocol):
+    """What can be asked to end."""
+
+    def cancelling(self) -> int:
+        """How many times it has been asked."""
+
+
+def current_task() -> Task | None:
+    """Always None: a thread can't be asked to end."""
+    return None
 
 
 _after_fork: set[weakref.WeakMethod[Callable[[], None]]] = set()
@@ -71,13 +80,17 @@ def _forget_parent() -> None:
 os.register_at_fork(after_in_child=_forget_parent)
 
 
+_EVERYWHERE = object()
+
+
 def home() -> object:
     """Where a client's connections may be used: in every thread."""
-    return None
+    return _EVERYWHERE
 
 
-def require_home(_opened_in: object) -> None:
-    """Nothing to refuse: every thread may use them."""
+def not_at_home() -> ClientClosed:
+    """Never raised: every thread may use the connections."""
+    return ClientClosed("the client belongs to another thread")
 
 
 def in_thread(function: Callable[[], T]) -> T:

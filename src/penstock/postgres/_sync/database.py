@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -14,10 +16,10 @@ from penstock import errors
 from penstock.observe import Event, Name, emit
 from penstock.postgres import faults, foreign
 from penstock.postgres._sync.concurrency import monotonic, sleep
-from penstock.postgres._sync.connection import TimedConnection
-from penstock.postgres._sync.pools import Pools
-from penstock.postgres.call import Repeat, busy_noticed
+from penstock.postgres._sync.connections import Pools, TimedConnection
+from penstock.postgres.call import Repeat
 from penstock.postgres.faults import Patience
+from penstock.postgres.startup import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,13 +27,30 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from psycopg import Connection
+    from psycopg.errors import Diagnostic
 
-    from penstock.postgres._sync.pools import Pool
+    from penstock.postgres._sync.connections import Pool
     from penstock.postgres.call import Call
     from penstock.postgres.faults import Fault
     from penstock.settings import Settings
 
 T = TypeVar("T")
+
+
+class _Loan:
+    """A connection that a handler shares with what it publishes.
+
+    The loan ends with its block, also for tasks that the handler started and that still run.
+    """
+
+    __slots__ = ("connection", "database")
+
+    def __init__(self, database: object, connection: Any) -> None:
+        self.database = database
+        self.connection: Any = connection
+
+
+_loan: ContextVar[_Loan | None] = ContextVar("penstock_lent_connection", default=None)
 
 
 class Database:
@@ -40,7 +59,7 @@ class Database:
     def __init__(self, settings: Settings, *, engine: bool = True) -> None:
         """`engine`: whether the database must have Penstock's engine."""
         self.settings = settings
-        self._pools = Pools(settings, engine=engine)
+        self._pools = Pools(settings, partial(prepare, settings, engine=engine))
 
     @property
     def dsn(self) -> str | None:
@@ -78,6 +97,22 @@ class Database:
             with self._limited(connection, call):
                 return foreign.run_sync(connection, call)
         return self._persist(self._pools.durable(), call, retry_for)
+
+    @contextmanager
+    def lend(self, connection: Any) -> Iterator[None]:
+        """What this code publishes in the block joins the transaction on the connection."""
+        loan = _Loan(self, connection)
+        mark = _loan.set(loan)
+        try:
+            yield
+        finally:
+            loan.connection = None
+            _loan.reset(mark)
+
+    def lent_connection(self) -> Any:
+        """The connection that was lent to this code; None: none was."""
+        loan = _loan.get()
+        return loan.connection if loan is not None and loan.database is self else None
 
     def claim(self, call: Call[T]) -> T:
         """Run a call that need not survive a crash of the server."""
@@ -245,7 +280,7 @@ class Database:
 
     def _ask(self, connection: TimedConnection, call: Call[T], *, is_claim: bool) -> T:
         try:
-            with busy_noticed(connection, call) as noticed:
+            with _busy_noticed(connection, call) as noticed:
                 if is_claim and self.settings.pooler:
                     return noticed(self._send_without_session(connection, call))
                 with connection.cursor(row_factory=tuple_row) as cursor:
@@ -285,3 +320,26 @@ def _rolled_back(transaction: AbstractContextManager[Any], problem: BaseExceptio
         return transaction.__exit__(type(problem), problem, problem.__traceback__)
     except psycopg.OperationalError:
         return False
+
+
+@contextmanager
+def _busy_noticed(connection: Any, call: Call[T]) -> Iterator[Callable[[T], T]]:
+    """Run a claim inside; the function given turns its answer into `busy` if it got no lock.
+
+    Such a claim returns no rows, like one on an empty queue; a notice tells the difference.
+    """
+    busy = call.busy
+    if busy is None:
+        yield lambda answer: answer
+        return
+    notices: list[str | None] = []
+
+    def note(diagnostic: Diagnostic) -> None:
+        if diagnostic.sqlstate == errors.QUEUE_BUSY:
+            notices.append(diagnostic.message_primary)
+
+    connection.add_notice_handler(note)
+    try:
+        yield lambda answer: busy if notices else answer
+    finally:
+        connection.remove_notice_handler(note)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock import schema
 from penstock.client import calls
 from penstock.client.calls import Call
-from penstock.client.rows import column
+from penstock.client.values import column
 from penstock.postgres import connect
 from penstock.postgres.call import run
 from penstock.postgres.faults import LASTING_SECONDS
@@ -18,7 +18,7 @@ from penstock.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from penstock.postgres._sync.connection import TimedConnection
+    from penstock.postgres._sync.connections import TimedConnection
 
 T = TypeVar("T")
 

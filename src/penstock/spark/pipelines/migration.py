@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.postgres._sync.connection import TimedConnection
+    from penstock.postgres._sync.connections import TimedConnection
     from penstock.spark.pipelines.run import Summary
 
 SCHEMA = pa.schema(

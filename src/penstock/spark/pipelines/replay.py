@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as f
 
 from penstock.client.calls import Call
-from penstock.client.rows import one
+from penstock.client.values import one
 from penstock.errors import InvalidSetting
 from penstock.spark.lake import Format, Lake, Wanted, open_lake
 from penstock.spark.pipelines import engine_calls, message_origin, publication, stream_options

@@ -21,7 +21,7 @@ from penstock.spark.source.option_names import InvalidOption
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.postgres._sync.connection import TimedConnection
+    from penstock.postgres._sync.connections import TimedConnection
 
 T = TypeVar("T")
 

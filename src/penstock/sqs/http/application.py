@@ -12,7 +12,7 @@ from penstock.cancellation import end
 from penstock.client._async.client import Client
 from penstock.client._async.maintenance import maintain
 from penstock.client.calls import Call
-from penstock.client.rows import one
+from penstock.client.values import one
 from penstock.errors import InvalidSetting, PenstockError
 from penstock.observe.health import health
 from penstock.sqs.auth import key_storage

@@ -16,7 +16,7 @@ from penstock.postgres import foreign
 from penstock.postgres._async.database import Database
 from penstock.postgres._async.listener import Listener
 from penstock.postgres.call import Call
-from penstock.postgres.subscription import listener_times
+from penstock.postgres.session import listener_times
 from penstock.tasks.errors import TablesMissing, TaskTooLarge
 from penstock.tasks.task import new_task_id
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from penstock.postgres._async.connection import TimedConnection
+    from penstock.postgres._async.connections import TimedConnection
     from penstock.postgres._async.listener import Watch
     from penstock.settings import Settings
     from penstock.tasks.stores.postgres_dialect import PostgresDialect

@@ -1,45 +1,48 @@
-"""The pools: how connections are made, lent and looked after."""
+"""Connections to a server, which has to answer in time, and the pools that lend them."""
 
 from __future__ import annotations
 
 import os
+import select
 import weakref
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from penstock import errors
+from penstock.errors import translated
 from penstock.payloads import loads
 from penstock.postgres._async.concurrency import (
+    Cancelled,
     Lock,
+    current_task,
     home,
     in_thread,
     monotonic,
+    not_at_home,
     on_fork,
-    require_home,
 )
-from penstock.postgres._async.connection import (
-    TimedConnection,
-    begin_session,
-    connect,
-    connect_options,
-)
-from penstock.postgres.faults import Trust
-from penstock.postgres.session import ConnectGate
-from penstock.postgres.startup import prepare
+from penstock.postgres.faults import CANCEL_SECONDS, Overdue, StandbyCheck, Trust, until
+from penstock.postgres.session import ConnectGate, session_statements, with_defaults
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from psycopg.abc import PQGen
 
     from penstock.settings import Settings
 
-Pool = AsyncConnectionPool[TimedConnection]
+T = TypeVar("T")
 
+# The server's last message and the end of the stream may arrive one after the other.
+_LOOKS = 3
 # The pool's own attempts slow down as they fail; a call that still wants one starts afresh.
 _PATIENCE = 5.0
 # While the server takes no more connections, a claim waits this long for one of its own.
@@ -51,15 +54,129 @@ _FULL = "the server took no connection a moment ago: the next attempt is made so
 _of_parent: list[object] = []
 
 
+class TimedConnection(AsyncConnection[Any]):
+    """As psycopg's, with a limit to the silence after each request."""
+
+    answer_within: float | None = None
+    """Seconds; None: for as long as it takes, such as the caller's own statements."""
+    trust = Trust()
+    """Shared by the connections of a pool, and never ended for one outside."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.made_at = monotonic()
+        self.standby = StandbyCheck(self)
+
+    @contextmanager
+    def answering(self, seconds: float | None) -> Iterator[None]:
+        """Another limit for the requests of a block."""
+        before, self.answer_within = self.answer_within, seconds
+        try:
+            yield
+        finally:
+            self.answer_within = before
+
+    async def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        """Carry on the conversation to its end, or to the deadline."""
+        seconds = self.answer_within
+        if seconds is None:
+            return await super().wait(gen, *args, **options)
+        task = current_task()
+        before = 0 if task is None else task.cancelling()
+
+        def is_cancelled() -> bool:
+            return task is not None and task.cancelling() > before
+
+        try:
+            timed = until(gen, monotonic() + seconds, seconds, self.trust, is_cancelled)
+            return await super().wait(timed, *args, **options)
+        except Overdue as overdue:
+            if is_cancelled():
+                self.pgconn.finish()
+                raise Cancelled from overdue
+            return await self._cut_short(gen, overdue.seconds)
+
+    async def _cut_short(self, gen: PQGen[T], seconds: float) -> T:
+        """Ask the server to give up.  What it says to that is the truth; silence tells nothing."""
+        deadline = monotonic() + 2 * CANCEL_SECONDS
+        # Its own limit alone applies from here on: the trust may have ended already.
+        trust = Trust()
+        with suppress(psycopg.Error, OSError):
+            await self.cancel_safe(timeout=CANCEL_SECONDS)
+        try:
+            return await super().wait(until(gen, deadline, seconds, trust, lambda: False))
+        except psycopg.errors.QueryCanceled as problem:
+            raise Overdue(seconds, undone=True) from problem
+        except Overdue:
+            self.pgconn.finish()
+            raise
+
+    def require_alive(self) -> None:
+        """Raise OperationalError if the server has closed the connection; no round trip.
+
+        An idle connection has nothing to read.  If it has, the server closes it, and a call sent
+        now would end without an answer, though nothing was wrong with it.
+        """
+        for _ in range(_LOOKS):
+            if not self._readable():
+                return
+            self.pgconn.consume_input()
+        if self.pgconn.status != psycopg.pq.ConnStatus.OK:
+            raise psycopg.OperationalError("the server closed the connection")
+
+    def _readable(self) -> bool:
+        poll = select.poll()
+        poll.register(self.pgconn.socket, select.POLLIN | select.POLLHUP)
+        return bool(poll.poll(0))
+
+
+async def connect(
+    settings: Settings, *, autocommit: bool = True, row_factory: Any = tuple_row
+) -> TimedConnection:
+    """One connection outside any pool, which the caller closes; errors are Penstock's."""
+    assert settings.dsn is not None
+    with translated():
+        connection = await TimedConnection.connect(
+            with_defaults(settings.dsn, settings),
+            row_factory=row_factory,
+            **connect_options(settings),
+        )
+        try:
+            await begin_session(connection, settings)
+            await connection.set_autocommit(autocommit)
+        except BaseException:
+            await connection.close()
+            raise
+    return connection
+
+
+def connect_options(settings: Settings) -> dict[str, Any]:
+    """What psycopg is told of every connection."""
+    # A prepared statement stays with a session, and behind a pooler the next is another.
+    return {"autocommit": True} | ({"prepare_threshold": None} if settings.pooler else {})
+
+
+async def begin_session(connection: TimedConnection, settings: Settings, *more: str) -> None:
+    """Limit the server's silence, and set what Penstock relies on; `more`: statements besides."""
+    connection.answer_within = settings.call_timeout.total_seconds()
+    statements = session_statements(connection.pgconn, pooler=settings.pooler)
+    if words := "; ".join([*statements, *more]):
+        await connection.execute(words.encode())
+
+
+Pool = AsyncConnectionPool[TimedConnection]
+
+
 class Pools:
     """Two pools: one whose commits are durable, and a small one for claims, whose need not be.
 
     A claim that a crash of the server undoes is handed out again, as if it had ended.
     """
 
-    def __init__(self, settings: Settings, *, engine: bool = True) -> None:
+    def __init__(self, settings: Settings, find_server: Callable[[ExitStack], str]) -> None:
+        """`find_server` gives the DSN, and puts what has to be closed at the end on the stack."""
         self.settings = settings
-        self._engine = engine
+        self._find_server = find_server
         self._closing = ExitStack()
         # A program that ends without closing leaves the embedded server all the same.
         weakref.finalize(self, _close_in, os.getpid(), self._closing)
@@ -82,16 +199,16 @@ class Pools:
     async def durable(self) -> Pool:
         if self._durable is None:
             await self._open_pools()
-        else:
-            require_home(self._home)
+        elif home() is not self._home:
+            raise not_at_home()
         assert self._durable is not None
         return self._durable
 
     async def claims(self) -> Pool:
         if self._claims is None:
             await self._open_pools()
-        else:
-            require_home(self._home)
+        elif home() is not self._home:
+            raise not_at_home()
         assert self._claims is not None
         return self._claims
 
@@ -103,8 +220,7 @@ class Pools:
         if self._is_open:
             return
         try:
-            started = partial(prepare, self.settings, self._closing, engine=self._engine)
-            self.dsn = await in_thread(started)
+            self.dsn = await in_thread(partial(self._find_server, self._closing))
             self._is_open = True
             await self._open_pools()
         except BaseException:
@@ -132,8 +248,8 @@ class Pools:
         self._is_open = False
         self._durable = self._claims = None
         try:
-            if any(pools):
-                require_home(self._home)
+            if any(pools) and home() is not self._home:
+                raise not_at_home()
             for pool in pools:
                 if pool is not None:
                     await pool.close()
@@ -187,7 +303,7 @@ class Pools:
         While the server takes no more connections, claims use those of the other pool: a client
         that could ack but not claim would keep a connection that others need.
         """
-        if pool is self._claims and self._gate.failing and self._durable is not None:
+        if pool is self._claims and self._gate.failures and self._durable is not None:
             try:
                 return pool, await self._borrow(pool, _MOMENT)
             except PoolTimeout:
